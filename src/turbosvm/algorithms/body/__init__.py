@@ -1,0 +1,1 @@
+"""How the clients' weights are merged."""

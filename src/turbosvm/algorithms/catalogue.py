@@ -1,0 +1,22 @@
+"""Every algorithm by name. Adding one means adding a file with its rule, and a row here."""
+
+from turbosvm.algorithms.body.mean import Mean
+from turbosvm.algorithms.body.momentum import Momentum
+from turbosvm.algorithms.objective.plain import Plain
+from turbosvm.algorithms.rules import Algorithm
+from turbosvm.errors import unknown
+
+CATALOGUE: dict[str, Algorithm] = {
+    algorithm.name: algorithm
+    for algorithm in (
+        Algorithm("fedavg", "FedAvg", "McMahan et al., AISTATS 2017", Plain(), Mean()),
+        Algorithm("fedavgm", "FedAvgM", "Hsu et al., 2019", Plain(), Momentum()),
+    )
+}
+
+
+def find_algorithm(name: str) -> Algorithm:
+    """Return the algorithm of that name, with its default hyperparameters."""
+    if name not in CATALOGUE:
+        raise unknown("algorithm", name, CATALOGUE)
+    return CATALOGUE[name]

@@ -1,0 +1,1 @@
+"""Users' data: federated arrays, the built-in glyphs, splits by user."""

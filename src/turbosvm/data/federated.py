@@ -1,0 +1,88 @@
+"""Many users' samples in one contiguous array, a user being a slice of it.
+
+A population costs an index, not a list of objects: `inputs` and `labels` may be memory maps of any size, and opening a
+user's data touches that user's bytes only.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from turbosvm.errors import TurboSVMError
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class FederatedData:
+    """Labelled samples of many users.
+
+    Args:
+        name: what to call it in records and pictures.
+        inputs: `[n, ...]`; uint8 images are scaled to 0..1 when a model sees them, other numbers are taken as they are.
+        labels: `[n]`, integers from 0 to K - 1.
+        offsets: `[users + 1]`; user u owns samples `offsets[u]` to `offsets[u + 1]`.
+        users: a name for each user.
+        classes: a name for each of the K classes.
+    """
+
+    name: str
+    inputs: Array
+    labels: Array
+    offsets: npt.NDArray[np.int64]
+    users: tuple[str, ...]
+    classes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        n, users = len(self.labels), len(self.users)
+        if len(self.inputs) != n:
+            raise TurboSVMError(f"Data '{self.name}' has {len(self.inputs)} inputs but {n} labels.")
+        if self.offsets.shape != (users + 1,) or self.offsets[0] != 0 or self.offsets[-1] != n:
+            raise TurboSVMError(
+                f"Data '{self.name}': offsets must be {users + 1} numbers from 0 to {n}, one slice for each user."
+            )
+        if np.any(np.diff(self.offsets) < 0):
+            first = int(np.argmax(np.diff(self.offsets) < 0))
+            raise TurboSVMError(f"Data '{self.name}': offsets fall at user '{self.users[first]}'; they must rise.")
+
+    @classmethod
+    def from_users(
+        cls,
+        samples: Mapping[str, tuple[Any, Any]],
+        classes: Iterable[str] | int,
+        name: str = "own data",
+    ) -> "FederatedData":
+        """Build it from `{user: (inputs, labels)}`, arrays or tensors; `classes` are names, or their number."""
+        if not samples:
+            raise TurboSVMError(f"Data '{name}' has no users.")
+        inputs = [np.asarray(x) for x, _ in samples.values()]
+        labels = [np.asarray(y) for _, y in samples.values()]
+        for user, x, y in zip(samples, inputs, labels, strict=True):
+            if len(x) != len(y):
+                raise TurboSVMError(f"Data '{name}': user '{user}' has {len(x)} inputs but {len(y)} labels.")
+        names = tuple(map(str, range(classes))) if isinstance(classes, int) else tuple(classes)
+        all_labels = np.concatenate(labels)
+        if len(all_labels) and not 0 <= all_labels.min() <= all_labels.max() < len(names):
+            raise TurboSVMError(f"Data '{name}': labels must be 0 to {len(names) - 1}, one for each class.")
+        offsets = np.concatenate([[0], np.cumsum([len(y) for y in labels])]).astype(np.int64)
+        return cls(name, np.concatenate(inputs), all_labels, offsets, tuple(samples), names)
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Samples per user."""
+        return np.diff(self.offsets)
+
+    def user(self, index: int) -> tuple[Array, Array]:
+        """One user's inputs and labels, as views."""
+        own = slice(int(self.offsets[index]), int(self.offsets[index + 1]))
+        return self.inputs[own], self.labels[own]
+
+    def user_tensors(self, index: int, device: torch.device) -> tuple[Tensor, Tensor]:
+        """One user's inputs and labels on a device, inputs still in their stored type."""
+        inputs, labels = self.user(index)
+        return torch.tensor(inputs, device=device), torch.tensor(labels, dtype=torch.int64, device=device)

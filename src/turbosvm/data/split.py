@@ -1,0 +1,40 @@
+"""Split by user: some users train, others are held out and never seen in training.
+
+Who is held out is decided by a hash of (seed, user name). So it depends neither on the order of users nor on the
+machine, and adding users moves nobody from one side to the other.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+from turbosvm.data.federated import FederatedData
+from turbosvm.errors import TurboSVMError
+
+
+@dataclass(frozen=True)
+class Split:
+    """Indices of users on either side."""
+
+    train: tuple[int, ...]
+    held_out: tuple[int, ...]
+
+
+def split_users(data: FederatedData, held_out: float, min_samples: int = 1, seed: int = 0) -> Split:
+    """Hold out about a share `held_out` of the users that have at least `min_samples` samples; at least one a side."""
+    users = [user for user, count in enumerate(data.counts) if count >= max(min_samples, 1)]
+    if len(users) < 2:
+        raise TurboSVMError(
+            f"Data '{data.name}' has {len(users)} users with at least {min_samples} samples; "
+            "at least 2 are needed, one to train and one to hold out."
+        )
+    places = {user: _place(seed, data.users[user]) for user in users}
+    by_place = sorted(users, key=lambda user: (places[user], user))
+    count = sum(places[user] < held_out for user in users)
+    count = min(max(count, 1), len(users) - 1)
+    return Split(train=tuple(sorted(by_place[count:])), held_out=tuple(sorted(by_place[:count])))
+
+
+def _place(seed: int, user: str) -> float:
+    """A number from 0 to 1 that belongs to this user under this seed."""
+    digest = hashlib.sha256(f"{seed}/{user}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64

@@ -1,0 +1,16 @@
+"""Errors that speak to the person: what was wrong, where, and what was expected."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class TurboSVMError(Exception):
+    """Something the person can mend. Its text is one sentence; the command line ends with status 2 on it."""
+
+
+def unknown(kind: str, name: str, allowed: Iterable[str]) -> TurboSVMError:
+    """Build the error for a name that is not among the allowed ones, with a guess at what was meant."""
+    names = sorted(allowed)
+    close = get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    guess = f" Did you mean '{close[0]}'?" if close else ""
+    return TurboSVMError(f"Unknown {kind} '{name}'; allowed: {', '.join(names)}.{guess}")

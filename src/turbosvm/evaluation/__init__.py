@@ -1,0 +1,1 @@
+"""How good is a model, and how soon: metrics on held-out users, rounds to a target."""

@@ -1,0 +1,72 @@
+"""Files that are whole or absent: everything is written beside its place first and moved there in one step."""
+
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from turbosvm.errors import TurboSVMError
+
+
+@contextmanager
+def cannot_write(what: str, path: Path) -> Iterator[None]:
+    """Turn the operating system's refusal into a sentence that names the path."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise TurboSVMError(f"Cannot write {what} '{path}': {reason}.") from error
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a small file so that a reader, or a crash, never sees half of it."""
+    data = content.encode() if isinstance(content, str) else content
+    with cannot_write("file", path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).chmod(0o644)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+
+def new_folder(root: Path, name: str) -> Path:
+    """Make a folder that was not there: `root/name`, or the first free of `root/name-2`, `root/name-3`, ..."""
+    with cannot_write("folder", root / name):
+        root.mkdir(parents=True, exist_ok=True)
+        for count in itertools.count(1):
+            path = root / (name if count == 1 else f"{name}-{count}")
+            with suppress(FileExistsError):
+                path.mkdir()
+                break
+    return path
+
+
+def make_folder_atomically(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Let `fill` write into a temporary folder beside `folder`, then move it there.
+
+    Where another process was faster, its folder is kept and ours is thrown away.
+    """
+    with cannot_write("folder", folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+        temporary.chmod(0o755)
+    try:
+        with cannot_write("folder", folder):
+            fill(temporary)
+            try:
+                temporary.rename(folder)
+            except OSError:
+                if not folder.is_dir():
+                    raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

@@ -1,0 +1,92 @@
+"""The body/head contract: a classifier is f(x) = W g(x), and it says which of its layers is W.
+
+The head W is an `nn.Linear`, one row per class; everything else is the body g. Any `nn.Module` fits by naming that
+layer. Server rules see the head as one matrix `[K, D]` of class embeddings, a bias being its last column.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from turbosvm.errors import TurboSVMError, unknown
+from turbosvm.types import ModelState, Weights
+
+
+@dataclass(frozen=True)
+class Head:
+    """Which parameters of a model are its head."""
+
+    weight: str
+    bias: str | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The head's parameter names."""
+        return (self.weight,) if self.bias is None else (self.weight, self.bias)
+
+    def embeddings(self, parameters: Weights) -> Tensor:
+        """The class embeddings, `[K, D]`, or `[C, K, D]` from stacked parameters; a bias is the last column."""
+        weight = parameters[self.weight]
+        return weight if self.bias is None else torch.cat([weight, parameters[self.bias].unsqueeze(-1)], dim=-1)
+
+    def parameters(self, embeddings: Tensor) -> Weights:
+        """Turn class embeddings back into the head's parameters; the inverse of `embeddings`."""
+        if self.bias is None:
+            return {self.weight: embeddings}
+        return {self.weight: embeddings[..., :-1].contiguous(), self.bias: embeddings[..., -1].contiguous()}
+
+
+def find_head(module: nn.Module, name: str | None = None) -> Head:
+    """Return the head of a model: the layer called `name`, or the one that the model's `head_name` names.
+
+    Raises:
+        TurboSVMError: the layer is missing, is not linear, or no name was given; the text lists the linear layers.
+    """
+    layers = dict(module.named_modules())
+    linear = [layer for layer, kind in layers.items() if isinstance(kind, nn.Linear)]
+    kind = type(module).__name__
+    name = name or getattr(module, "head_name", None)
+    if name is None:
+        raise TurboSVMError(
+            f"Model {kind} does not say which layer is its head; name one of its linear layers: {_listing(linear)}."
+        )
+    if name not in layers:
+        raise unknown(f"head layer of model {kind}", name, linear)
+    if not isinstance(layer := layers[name], nn.Linear):
+        raise TurboSVMError(
+            f"The head '{name}' of model {kind} is a {type(layer).__name__}, not a linear layer; "
+            f"linear layers: {_listing(linear)}."
+        )
+    return Head(f"{name}.weight", None if layer.bias is None else f"{name}.bias")
+
+
+def check_classes(module: nn.Module, head: Head, classes: int) -> None:
+    """Refuse a head whose number of rows is not the data's number of classes."""
+    rows = dict(module.named_parameters())[head.weight].shape[0]
+    if rows != classes:
+        raise TurboSVMError(
+            f"The head '{head.weight.removesuffix('.weight')}' of model {type(module).__name__} has {rows} classes, "
+            f"the data has {classes}."
+        )
+
+
+def state_of(module: nn.Module) -> ModelState:
+    """Copy a model's numbers out of it."""
+    return ModelState(
+        {name: value.detach().clone() for name, value in module.named_parameters()},
+        {name: value.detach().clone() for name, value in module.named_buffers()},
+    )
+
+
+@torch.no_grad()
+def load_state(module: nn.Module, state: ModelState) -> None:
+    """Copy numbers into a model, in place."""
+    for name, parameter in module.named_parameters():
+        parameter.copy_(state.parameters[name])
+    for name, buffer in module.named_buffers():
+        buffer.copy_(state.buffers[name])
+
+
+def _listing(names: list[str]) -> str:
+    return ", ".join(names) if names else "(it has none)"

@@ -1,0 +1,22 @@
+"""Seconds by phase, true on devices that work asynchronously too."""
+
+from time import perf_counter
+
+import torch
+
+
+class Stopwatch:
+    """Starts on creation; each `lap` names the phase that has just ended."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.seconds: dict[str, float] = {}
+        self._device = device
+        self._last = perf_counter()
+
+    def lap(self, phase: str) -> None:
+        """Record the time since the last lap under `phase`."""
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        now = perf_counter()
+        self.seconds[phase] = now - self._last
+        self._last = now

@@ -1,0 +1,62 @@
+"""The nouns of a round. No decisions are made here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torch import Tensor
+
+Weights = dict[str, Tensor]
+"""Named tensors: a model's parameters, or its buffers."""
+
+Diagnostics = Mapping[str, float]
+"""What a server rule tells of its step; each number becomes a column of the records."""
+
+
+@dataclass(frozen=True)
+class ModelState:
+    """The numbers of one model: what an optimiser moves, and what it does not (BatchNorm's running statistics)."""
+
+    parameters: Weights
+    buffers: Weights
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that sending this model takes, uncompressed."""
+        return sum(value.nbytes for value in (*self.parameters.values(), *self.buffers.values()))
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """What one round's clients send to the server: the one seam between clients and server.
+
+    The C clients' tensors are stacked along a first axis. Whoever trains produces a cohort, every server rule consumes
+    one, and nothing else passes between the two.
+    """
+
+    ids: tuple[int, ...]
+    """Who took part, as indices of users."""
+    samples: Tensor
+    """How many samples each client trained on, [C]."""
+    parameters: Weights
+    """Trained parameters, each [C, ...]."""
+    buffers: Weights
+    """Buffers after training, each [C, ...]."""
+    train_loss: Tensor
+    """Mean loss of each client over its local steps, [C]."""
+
+
+@dataclass(frozen=True)
+class ServerState:
+    """What the server's two rules remember from round to round."""
+
+    body: Weights
+    head: Weights
+
+
+class Merged(NamedTuple):
+    """A server rule's answer: new weights, its own state for the next round, and what it has to tell."""
+
+    weights: Weights
+    state: Weights
+    diagnostics: Diagnostics

@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+import torch
+
+from turbosvm.data.federated import FederatedData
+from turbosvm.errors import TurboSVMError
+from turbosvm.inputs import as_model_input
+
+
+def test_a_user_is_a_slice(tiny_data: FederatedData) -> None:
+    inputs, labels = tiny_data.user(3)
+    assert inputs.base is tiny_data.inputs
+    assert len(inputs) == len(labels) == tiny_data.counts[3]
+    assert tiny_data.counts.sum() == len(tiny_data.labels)
+
+
+def test_from_users_takes_tensors_and_lists() -> None:
+    data = FederatedData.from_users({"a": (torch.ones(2, 3), [0, 1]), "b": (np.zeros((1, 3)), [1])}, classes=["x", "y"])
+    assert data.users == ("a", "b")
+    assert data.classes == ("x", "y")
+    assert data.offsets.tolist() == [0, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("samples", "sentence"),
+    [
+        ({}, "has no users"),
+        ({"ann": (np.zeros((2, 1)), [0])}, "user 'ann' has 2 inputs but 1 labels"),
+        ({"ann": (np.zeros((1, 1)), [5])}, "labels must be 0 to 1"),
+        ({"ann": (np.zeros((1, 1)), [-1])}, "labels must be 0 to 1"),
+    ],
+)
+def test_wrong_samples_are_refused(samples: dict[str, tuple[object, object]], sentence: str) -> None:
+    with pytest.raises(TurboSVMError, match=sentence):
+        FederatedData.from_users(samples, classes=2)
+
+
+def test_wrong_offsets_are_refused() -> None:
+    inputs, labels = np.zeros((4, 1)), np.zeros(4, np.int64)
+    with pytest.raises(TurboSVMError, match="offsets must be 3 numbers from 0 to 4"):
+        FederatedData("d", inputs, labels, np.array([0, 2, 3]), ("a", "b"), ("x",))
+    with pytest.raises(TurboSVMError, match="offsets fall at user 'b'"):
+        FederatedData("d", inputs, labels, np.array([0, 3, 2, 4]), ("a", "b", "c"), ("x",))
+    with pytest.raises(TurboSVMError, match="3 inputs but 4 labels"):
+        FederatedData("d", inputs[:3], labels, np.array([0, 4]), ("a",), ("x",))
+
+
+def test_images_are_scaled_and_tokens_are_not() -> None:
+    assert as_model_input(torch.tensor([0, 51, 255], dtype=torch.uint8)).tolist() == pytest.approx([0.0, 0.2, 1.0])
+    assert as_model_input(torch.tensor([0, 79])).tolist() == [0, 79]

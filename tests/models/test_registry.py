@@ -1,0 +1,53 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from turbosvm.errors import TurboSVMError
+from turbosvm.models.registry import build_model
+
+OWN = """
+import torch
+
+class Net(torch.nn.Sequential):
+    def __init__(self, classes=3):
+        super().__init__(torch.nn.Linear(4, classes))
+
+number = 3
+
+def not_a_model():
+    return 3
+"""
+
+
+@pytest.fixture
+def own_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_models_for_test.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.usefixtures("own_models")
+def test_ones_own_model_is_imported_and_seeded() -> None:
+    before = torch.get_rng_state()
+    one, same, other = (build_model("own_models_for_test:Net", {"classes": 7}, seed) for seed in (0, 0, 1))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert one[0].weight.shape == (7, 4)  # type: ignore[index]
+    assert torch.equal(one[0].weight, same[0].weight)  # type: ignore[index]
+    assert not torch.equal(one[0].weight, other[0].weight)  # type: ignore[index]
+
+
+@pytest.mark.usefixtures("own_models")
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("smal", {}, r"Unknown model 'smal'; allowed: celeba, femnist, .*Did you mean 'small'\?"),
+        ("small", {"embeding": 3}, r"Unknown option of model small 'embeding'; .*Did you mean 'embedding'\?"),
+        ("no_such_module:Net", {}, "Model 'no_such_module:Net' cannot be imported"),
+        ("own_models_for_test:Nett", {}, "module 'own_models_for_test' has no class or function 'Nett'"),
+        ("own_models_for_test:number", {}, "module 'own_models_for_test' has no class or function 'number'"),
+        ("own_models_for_test:not_a_model", {}, "gave a int, not an nn.Module"),
+    ],
+)
+def test_mistakes_are_explained(name: str, options: dict[str, int], sentence: str) -> None:
+    with pytest.raises(TurboSVMError, match=sentence):
+        build_model(name, options, 0)

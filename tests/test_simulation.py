@@ -1,0 +1,106 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tests.conftest import tiny_net
+from turbosvm.algorithms.catalogue import CATALOGUE, find_algorithm
+from turbosvm.clients.training import LocalTraining
+from turbosvm.data.federated import FederatedData
+from turbosvm.data.split import Split, split_users
+from turbosvm.models.contract import find_head
+from turbosvm.simulation import Federation, Plan, Round, simulate
+
+
+def federation(data: FederatedData) -> Federation:
+    net = tiny_net()
+    return Federation(data, split_users(data, 0.25), net, find_head(net))
+
+
+def rounds_of(data: FederatedData, algorithm: str, seed: int = 0, rounds: int = 8) -> list[Round]:
+    plan = Plan(rounds, 4, LocalTraining(1, 4, 0.2), seed=seed)
+    return list(simulate(federation(data), find_algorithm(algorithm), plan))
+
+
+def test_a_fedavg_round_by_hand() -> None:
+    """Two classes, one input, weights zero: client a (1 sample of class 0) sends (1/2, -1/2), client b (3 samples of
+    class 1) sends (-1/2, 1/2), so the mean weighted 1 : 3 is (-1/4, 1/4). The held-out sample is of class 1."""
+    one = np.ones((1, 1), np.float32)
+    data = FederatedData.from_users({"a": (one, [0]), "b": (one.repeat(3, 0), [1, 1, 1]), "c": (one, [1])}, classes=2)
+    module = nn.Linear(1, 2, bias=False)
+    nn.init.zeros_(module.weight)
+    model = nn.Sequential(module)
+    setup = Federation(data, Split(train=(0, 1), held_out=(2,)), model, find_head(model, "0"))
+    (only,) = simulate(setup, find_algorithm("fedavg"), Plan(1, 2, LocalTraining(1, 8, 1.0)))
+    assert only.model.parameters["0.weight"].squeeze().tolist() == [-0.25, 0.25]
+    assert only.samples == 4
+    assert only.metrics is not None
+    assert only.metrics.accuracy == 1.0
+    assert only.metrics.loss == pytest.approx(np.log(1 + np.exp(-0.5)))
+    assert only.bytes_down == only.bytes_up == 2 * 2 * 4  # two clients, two float32 numbers
+
+
+@pytest.mark.parametrize("algorithm", CATALOGUE)
+def test_the_same_seed_gives_the_same_rounds_bit_for_bit(algorithm: str, tiny_data: FederatedData) -> None:
+    one, two = rounds_of(tiny_data, algorithm), rounds_of(tiny_data, algorithm)
+    for first, second in zip(one, two, strict=True):
+        assert first.cohort == second.cohort
+        assert first.metrics == second.metrics
+        assert first.train_loss == second.train_loss
+        assert all(torch.equal(value, second.model.parameters[name]) for name, value in first.model.parameters.items())
+
+
+def test_all_algorithms_see_the_same_cohorts_at_one_seed(tiny_data: FederatedData) -> None:
+    cohorts = {name: [finished.cohort for finished in rounds_of(tiny_data, name, seed=3)] for name in CATALOGUE}
+    assert len(cohorts) >= 2
+    assert all(seen == cohorts["fedavg"] for seen in cohorts.values())
+    assert cohorts["fedavg"] != [finished.cohort for finished in rounds_of(tiny_data, "fedavg", seed=4)]
+
+
+@pytest.mark.parametrize("algorithm", CATALOGUE)
+def test_algorithms_learn(algorithm: str, tiny_data: FederatedData) -> None:
+    rounds = rounds_of(tiny_data, algorithm, rounds=30)
+    assert rounds[-1].metrics is not None
+    assert rounds[-1].metrics.accuracy > 0.85
+    assert rounds[-1].train_loss < 0.6 * rounds[0].train_loss
+
+
+def test_held_out_users_never_train(tiny_data: FederatedData) -> None:
+    held_out = set(federation(tiny_data).split.held_out)
+    assert held_out
+    assert all(held_out.isdisjoint(finished.cohort) for finished in rounds_of(tiny_data, "fedavg", rounds=20))
+
+
+def test_evaluation_every_n_rounds_and_at_the_end(tiny_data: FederatedData) -> None:
+    plan = Plan(8, 2, LocalTraining(1, 4, 0.1), evaluate_every=3)
+    rounds = list(simulate(federation(tiny_data), find_algorithm("fedavg"), plan))
+    assert [finished.number for finished in rounds if finished.metrics] == [3, 6, 8]
+
+
+def test_a_run_neither_reads_nor_changes_global_generators(tiny_data: FederatedData) -> None:
+    torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].tolist()  # type: ignore[index]  # noqa: NPY002
+    one = rounds_of(tiny_data, "fedavg")[-1]
+    assert torch.equal(torch.get_rng_state(), torch_state)
+    assert np.random.get_state()[1].tolist() == numpy_state  # type: ignore[index]  # noqa: NPY002
+    torch.rand(5)
+    two = rounds_of(tiny_data, "fedavg")[-1]
+    assert torch.equal(one.model.parameters["head.weight"], two.model.parameters["head.weight"])
+
+
+def test_seconds_are_told_by_phase(tiny_data: FederatedData) -> None:
+    (first, *_) = rounds_of(tiny_data, "fedavg")
+    assert set(first.seconds) == {"train", "merge", "evaluate"}
+    assert all(seconds > 0 for seconds in first.seconds.values())
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("algorithm", CATALOGUE)
+def test_cuda_agrees_with_the_cpu(algorithm: str, tiny_data: FederatedData) -> None:
+    on_cpu = rounds_of(tiny_data, algorithm)
+    net = tiny_net().cuda()
+    there = Federation(tiny_data, split_users(tiny_data, 0.25), net, find_head(net))
+    on_gpu = list(simulate(there, find_algorithm(algorithm), Plan(8, 4, LocalTraining(1, 4, 0.2))))
+    assert [finished.cohort for finished in on_gpu] == [finished.cohort for finished in on_cpu]
+    for name, value in on_cpu[-1].model.parameters.items():
+        assert torch.allclose(on_gpu[-1].model.parameters[name].cpu(), value, rtol=1e-3, atol=1e-4)
