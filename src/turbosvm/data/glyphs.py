@@ -1,0 +1,124 @@
+"""Glyphs: a built-in data set in the manner of FEMNIST, made on this machine from the fonts of matplotlib.
+
+Sixty-two characters, 28 x 28 greys, white paper. Each user is a writer with a hand of their own (face, slant, weight,
+size, wobble, paper, ink), their own liking for some characters, and their own number of samples. A writer is a function
+of (seed, user): user 17 is the same whatever else is made, and on whatever machine.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from turbosvm.data import store
+from turbosvm.data.federated import FederatedData
+from turbosvm.data.glyph_drawing import SIDE, draw
+from turbosvm.data.glyph_faces import CHARACTERS, atlas
+from turbosvm.data.glyph_styles import Stream, draw_count, draw_hands, draw_labels, draw_own
+from turbosvm.errors import TurboSVMError
+
+__all__ = ["CHARACTERS", "FULL_SIZE", "GlyphOptions", "load", "sample_count", "writer"]
+
+# Raise it whenever a change alters a pixel or a label: it is in the name of the cached folder.
+VERSION = 2
+
+Images = npt.NDArray[np.uint8]
+Labels = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class GlyphOptions:
+    """Which glyphs to make.
+
+    Args:
+        users: number of writers.
+        samples_per_user: their mean number of samples; the spread grows with it, as in FEMNIST.
+        heterogeneity: the chance that a sample is in its writer's own hand, with a label as the writer likes it;
+            otherwise it is in a stranger's, with a label from the population. 0 is IID, 1 is wholly by writer, and
+            all writers together look the same in either case.
+        seed: another seed gives other writers.
+    """
+
+    users: int = 200
+    samples_per_user: float = 100.0
+    heterogeneity: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.users < 1:
+            raise TurboSVMError(f"Glyphs need users of at least 1, not {self.users}.")
+        if not 1 <= self.samples_per_user < float("inf"):
+            raise TurboSVMError(f"Glyphs need a finite samples_per_user of at least 1, not {self.samples_per_user}.")
+        if not 0 <= self.heterogeneity <= 1:
+            raise TurboSVMError(f"Glyphs need heterogeneity from 0 to 1, not {self.heterogeneity}.")
+
+
+FULL_SIZE = GlyphOptions(users=3550, samples_per_user=226.8)
+
+
+def sample_count(options: GlyphOptions, user: int) -> int:
+    """Return how many samples a writer has, without drawing them."""
+    return draw_count(Stream(options.seed, user), options.samples_per_user)
+
+
+def writer(options: GlyphOptions, user: int) -> tuple[Images, Labels]:
+    """Make one writer's images `[n, 28, 28]` and labels `[n]`; `options.users` plays no part."""
+    stream = Stream(options.seed, user)
+    n = sample_count(options, user)
+    own = draw_own(stream, n, options.heterogeneity)
+    labels = draw_labels(stream, own)
+    grain = stream.raw("grain", n * SIDE * SIDE // 8).astype("<u8").view(np.int8).reshape(n, SIDE, SIDE)
+    return draw(draw_hands(stream, labels, own), labels, grain), labels
+
+
+def load(options: GlyphOptions, on_progress: Callable[[int, int], None] | None = None) -> FederatedData:
+    """Open the data set from the cache folder as a memory map, making it first if it is not there.
+
+    `on_progress(made, of)` is told the number of writers done, from the calling thread.
+    """
+    folder = cached_at(options)
+    if not folder.is_dir():
+        store.save(_make(options, on_progress), folder, made_by={"glyphs": VERSION, **asdict(options)})
+    return store.load(folder)
+
+
+def cached_at(options: GlyphOptions) -> Path:
+    """Return the folder that holds, or would hold, this data set."""
+    return store.cache_folder() / (
+        f"glyphs-v{VERSION}-{options.users}x{float(options.samples_per_user)}"
+        f"-heterogeneity{float(options.heterogeneity)}-seed{options.seed}"
+    )
+
+
+def _make(options: GlyphOptions, on_progress: Callable[[int, int], None] | None) -> FederatedData:
+    counts = [sample_count(options, user) for user in range(options.users)]
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    inputs = np.empty((offsets[-1], 1, SIDE, SIDE), dtype=np.uint8)
+    labels = np.empty(offsets[-1], dtype=np.uint8)
+
+    def fill(user: int) -> None:
+        own = slice(offsets[user], offsets[user + 1])
+        inputs[own, 0], labels[own] = writer(options, user)
+
+    atlas()  # once, before many threads want it
+    # Threads suffice, as NumPy lets go of the interpreter's lock, and they need nothing of the calling script.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        try:
+            for done, _ in enumerate(pool.map(fill, range(options.users)), start=1):
+                if on_progress:
+                    on_progress(done, options.users)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)  # a person who interrupts should not wait for the rest
+            raise
+    return FederatedData(
+        name="glyphs",
+        inputs=inputs,
+        labels=labels,
+        offsets=offsets,
+        users=tuple(f"writer-{user:05d}" for user in range(options.users)),
+        classes=tuple(CHARACTERS),
+    )
