@@ -1,0 +1,147 @@
+"""The Python entry point: `turbosvm.run` and `turbosvm.compare`."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+from torch import nn
+
+from turbosvm.algorithms.catalogue import find_algorithm
+from turbosvm.data.federated import FederatedData
+from turbosvm.evaluation.milestones import RoundsToTarget
+from turbosvm.experiment.config import Config, merge_layers, resolve_config
+from turbosvm.experiment.runner import run_experiment
+from turbosvm.report.curves import draw_curves
+from turbosvm.report.records import RunRecords
+from turbosvm.report.tables import summary
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A finished run."""
+
+    config: Config
+    """Everything that the run was told, defaults included."""
+    records: pd.DataFrame
+    """A row a round: metrics, cohort, bytes, seconds by phase."""
+    model: nn.Module
+    """The trained global model."""
+    folder: Path | None
+    """Where the run was saved, if it was."""
+    _report: RunRecords
+
+    def rounds_to(self, target: float) -> RoundsToTarget:
+        """Rounds until the accuracy on held-out users was first at least `target`; prints as '57' or '>100'."""
+        return self._report.rounds_to(target)
+
+    @property
+    def final(self) -> dict[str, float]:
+        """The metrics of the last evaluated round."""
+        return self._report.final
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Draw accuracy and loss over rounds; saved as a picture if a path is given."""
+        return _plot([self._report], path)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Several runs side by side, paired: at one seed all of them saw the same cohorts."""
+
+    results: tuple[Result, ...]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for each algorithm: rounds to target and final metrics, mean ± std over seeds."""
+        return summary(result._report for result in self.results)
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Draw a line for each algorithm; saved as a picture if a path is given."""
+        return _plot([result._report for result in self.results], path)
+
+
+def run(
+    algorithm: str = "fedavg",
+    *,
+    data: str | FederatedData | None = None,
+    model: str | nn.Module | None = None,
+    head: str | None = None,
+    preset: str = "glyphs",
+    config: str | Path | None = None,
+    out: str | Path | None = None,
+    **settings: Any,
+) -> Result:
+    """Run one federated algorithm on one data set.
+
+    Args:
+        algorithm: a name of the catalogue.
+        data: 'glyphs', the path of a data folder, or your own `FederatedData`.
+        model: a built-in model's name, 'module:Class', or your own `nn.Module`, which is copied, not changed.
+        head: the name of the model's last linear layer, where the model does not say it itself.
+        preset: settings to start from: 'glyphs', 'femnist', 'celeba' or 'shakespeare'.
+        config: a YAML file of settings, on top of the preset.
+        out: a folder to save the run in; without it nothing is written.
+        settings: any key of the config, nested ones as dictionaries.
+
+    Example:
+        >>> result = turbosvm.run("fedavg", rounds=20, client={"learning_rate": 0.05})
+        >>> print(result.rounds_to(0.3), result.final["accuracy"])
+
+    Raises:
+        TurboSVMError: a setting is wrong; the text says which, and what is allowed.
+    """
+    resolved = _resolve(algorithm, data, model, head, preset, config, settings)
+    outcome = run_experiment(
+        resolved,
+        data if isinstance(data, FederatedData) else None,
+        model if isinstance(model, nn.Module) else None,
+        Path(out) if out else None,
+    )
+    if outcome.interrupted:
+        raise KeyboardInterrupt
+    frame = pd.DataFrame(outcome.records)
+    report = RunRecords.from_config(resolved.model_dump(), frame)
+    return Result(resolved, frame, outcome.module, outcome.folder, report)
+
+
+def compare(algorithms: Iterable[str], *, seeds: Iterable[int] = (0,), **arguments: Any) -> Comparison:
+    """Run several algorithms at each of the seeds; the other arguments are those of `run`.
+
+    Example:
+        >>> comparison = turbosvm.compare(["fedavg", "fedavgm"], seeds=[0, 1, 2], rounds=50)
+        >>> print(comparison.table)
+    """
+    names, seeds = list(algorithms), list(seeds)
+    for name in names:
+        find_algorithm(name)  # a mistake in the last name is found before the first run
+    return Comparison(tuple(run(name, **arguments, seed=seed) for name in names for seed in seeds))
+
+
+def _resolve(
+    algorithm: str,
+    data: str | FederatedData | None,
+    model: str | nn.Module | None,
+    head: str | None,
+    preset: str,
+    config: str | Path | None,
+    settings: dict[str, Any],
+) -> Config:
+    """Put the config together; own data and models appear in it by their names."""
+    names: dict[str, Any] = {"algorithm": {"name": algorithm}, "model": {}}
+    if data is not None:
+        names["data"] = {"name": data.name if isinstance(data, FederatedData) else data}
+    if model is not None:
+        names["model"]["name"] = type(model).__name__ if isinstance(model, nn.Module) else model
+    if head is not None:
+        names["model"]["head"] = head
+    return resolve_config(preset, Path(config) if config else None, merge_layers([settings, names]))
+
+
+def _plot(runs: Sequence[RunRecords], path: str | Path | None) -> Figure:
+    figure = draw_curves(runs)
+    if path is not None:
+        figure.savefig(path)
+    return figure

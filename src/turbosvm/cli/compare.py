@@ -1,0 +1,40 @@
+"""`turbosvm compare`: several algorithms on the same data, at the same seeds, with the same cohorts."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from turbosvm.cli import options
+from turbosvm.errors import TurboSVMError
+
+
+def compare(
+    algorithms: Annotated[list[str], typer.Argument(help="Names of the algorithms, e.g. fedavg fedavgm.")],
+    data: options.Data = None,
+    model: options.Model = None,
+    head: options.Head = None,
+    rounds: options.Rounds = None,
+    seeds: Annotated[str, typer.Option(help="Seeds, with commas between them.")] = "0",
+    preset: options.Preset = "glyphs",
+    config: options.ConfigFile = None,
+    assign: options.Assignments = None,
+    out: options.Out = Path("runs"),
+) -> None:
+    """Compare algorithms: same data, same seeds, same cohorts; ends with a table and curves."""
+    from turbosvm.cli.session import carry_out
+
+    configs = [
+        options.config_from(name, preset, config, assign, data=data, model=model, head=head, rounds=rounds, seed=seed)
+        for name in dict.fromkeys(algorithms)
+        for seed in _parse_seeds(seeds)
+    ]
+    carry_out(configs, out, "compare")
+
+
+def _parse_seeds(text: str) -> list[int]:
+    try:
+        seeds = [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise TurboSVMError(f"Seeds '{text}' are not whole numbers with commas between them, e.g. 0,1,2.") from error
+    return list(dict.fromkeys(seeds))

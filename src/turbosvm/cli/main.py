@@ -1,0 +1,52 @@
+"""The `turbosvm` command. A mistake ends with status 2 and one sentence, Ctrl-C with status 130; no tracebacks."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from turbosvm.cli import compare, data, run
+from turbosvm.errors import TurboSVMError
+from turbosvm.version import __version__
+
+app = typer.Typer(
+    name="turbosvm",
+    help="Federated learning with SVM aggregation: run algorithms, compare them honestly, see the results.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("run")(run.run)
+app.command("compare")(compare.compare)
+app.add_typer(data.app, name="data")
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"turbosvm {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except TurboSVMError as error:
+        typer.echo(f"Error: {error}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("Stopped.", err=True)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Options that several commands share, and how they become a config."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from turbosvm.experiment.config import Config
+
+Preset = Annotated[
+    str, typer.Option("--preset", "-p", help="Settings to start from: glyphs, femnist, celeba or shakespeare.")
+]
+ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="A YAML file of settings, over the preset.")]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-s", metavar="KEY=VALUE", help="Set any key, e.g. client.epochs=2; may be repeated."),
+]
+Data = Annotated[str | None, typer.Option("--data", "-d", help="'glyphs' (built in) or the path of a data folder.")]
+Model = Annotated[str | None, typer.Option("--model", "-m", help="A built-in model, or your own as module:Class.")]
+Head = Annotated[str | None, typer.Option("--head", help="Name of the model's last linear layer.")]
+Rounds = Annotated[int | None, typer.Option("--rounds", "-r", help="Number of rounds.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder to put the results in.")]
+
+
+def config_from(
+    algorithm: str,
+    preset: str,
+    file: Path | None,
+    assignments: Iterable[str] | None,
+    **named: Any,
+) -> "Config":
+    """Put a config together from the command line; named options win over --set."""
+    from turbosvm.experiment.config import merge_layers, parse_assignments, resolve_config
+
+    options = {
+        "algorithm": {"name": algorithm},
+        "data": {"name": named.get("data")},
+        "model": {"name": named.get("model"), "head": named.get("head")},
+        "rounds": named.get("rounds"),
+        "seed": named.get("seed"),
+    }
+    return resolve_config(preset, file, merge_layers([parse_assignments(assignments or ()), _given(options)]))
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the options that were not given."""
+    nested = {key: _given(value) if isinstance(value, dict) else value for key, value in options.items()}
+    return {key: value for key, value in nested.items() if value is not None}

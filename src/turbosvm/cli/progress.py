@@ -1,0 +1,90 @@
+"""What a person sees while rounds go by: live bars in a terminal, a line now and then in a log."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+OnRecord = Callable[[dict[str, Any]], None]
+
+
+class RoundsDisplay:
+    """A bar for each run, and one for all of them: round, accuracy, rounds per second, time left."""
+
+    def __init__(self, labels: list[str], rounds: int, console: Console) -> None:
+        self._rounds = rounds
+        self._console = console
+        self._live = console.is_terminal
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("round {task.completed:.0f}/{task.total:.0f}"),
+            TextColumn("{task.fields[news]}"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not self._live,
+        )
+        self._tasks: dict[str, TaskID] = {
+            label: self._progress.add_task(label, total=rounds, start=False, news="") for label in labels
+        }
+        self._whole = (
+            self._progress.add_task("all runs", total=rounds * len(labels), news="") if len(labels) > 1 else None
+        )
+
+    def __enter__(self) -> "RoundsDisplay":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def watch(self, label: str) -> OnRecord:
+        """Return what a run calls after each round."""
+        began = perf_counter()
+        task = self._tasks[label]
+        self._progress.start_task(task)
+        accuracy = "accuracy    -"
+
+        def on_record(record: dict[str, Any]) -> None:
+            nonlocal accuracy
+            if record.get("accuracy") is not None:
+                accuracy = f"accuracy {record['accuracy']:6.1%}"
+            done = record["round"]
+            speed = done / (perf_counter() - began)
+            news = f"{accuracy}  {speed:5.1f} rounds/s"
+            self._progress.update(task, completed=done, news=news)
+            if self._whole is not None:
+                self._progress.advance(self._whole)
+            if not self._live and (done % max(self._rounds // 10, 1) == 0 or done == self._rounds):
+                left = (self._rounds - done) / speed
+                self._console.print(f"{label}  round {done}/{self._rounds}  {news}  {left:.0f} s left", highlight=False)
+
+        return on_record
+
+
+@contextmanager
+def making(what: str, console: Console) -> Iterator[Callable[[int, int], None]]:
+    """Show how far the making of a data set is; nothing appears if there is nothing to make."""
+    progress = Progress(
+        TextColumn(f"making {what}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.completed:.0f}/{task.total:.0f} users"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
+    task: TaskID | None = None
+    with progress:
+
+        def on_progress(done: int, total: int) -> None:
+            nonlocal task
+            if task is None:
+                task = progress.add_task(what, total=total)
+                if not console.is_terminal:
+                    console.print(f"making {what}: {total} users", highlight=False)
+            progress.update(task, completed=done)
+
+        yield on_progress

@@ -1,0 +1,64 @@
+"""Carry out one or several runs for a person at a terminal: progress, table, picture, and where it all is."""
+
+from datetime import datetime
+from pathlib import Path
+
+import pandas as pd
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from turbosvm.cli.progress import RoundsDisplay, making
+from turbosvm.experiment.build import build_algorithm, build_data
+from turbosvm.experiment.config import Config
+from turbosvm.experiment.runner import run_experiment
+from turbosvm.files import cannot_write, new_folder, write_atomically
+from turbosvm.models.registry import find_factory
+from turbosvm.report.curves import draw_curves
+from turbosvm.report.records import RunRecords, read_run
+from turbosvm.report.tables import markdown, summary
+
+
+def carry_out(configs: list[Config], out: Path, name: str) -> None:
+    """Run the configs one after another into one new folder under `out`, then show what came of it."""
+    console = Console()
+    for config in configs:  # a mistake in the last one is found before any work is done
+        build_algorithm(config.algorithm)
+        find_factory(config.model.name)
+    with making(configs[0].data.name, console) as on_progress:
+        data = build_data(configs[0].data, on_progress)
+    root = new_folder(out, f"{datetime.now():%Y%m%d-%H%M%S}-{name}-{data.name}")
+    labels = [f"{config.algorithm.name} seed {config.seed}" for config in configs]
+    interrupted, folders = False, []
+    with RoundsDisplay(labels, configs[0].rounds, console) as display:
+        for label, config in zip(labels, configs, strict=True):
+            outcome = run_experiment(config, data, root=root, on_record=display.watch(label))
+            folders.append(outcome.folder)
+            if outcome.interrupted:
+                interrupted = True
+                break
+    _show([read_run(folder) for folder in folders if folder], root, console)
+    if interrupted:
+        console.print("Stopped; the records so far are kept.", highlight=False)
+        raise typer.Exit(130)
+
+
+def _show(runs: list[RunRecords], root: Path, console: Console) -> None:
+    table = summary(runs)
+    if table.empty:
+        return
+    write_atomically(root / "table.md", markdown(table))
+    write_atomically(root / "table.csv", table.to_csv(index=False))
+    with cannot_write("picture", root / "curves.png"):
+        draw_curves(runs).savefig(root / "curves.png")
+    console.print(_as_rich(table))
+    console.print(f"Table, curves and records: {root}", highlight=False, soft_wrap=True)
+
+
+def _as_rich(table: pd.DataFrame) -> Table:
+    shown = Table()
+    for place, column in enumerate(table.columns):
+        shown.add_column(str(column), justify="left" if place == 0 else "right")
+    for row in table.to_numpy():
+        shown.add_row(*map(str, row))
+    return shown

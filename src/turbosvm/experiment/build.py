@@ -1,0 +1,105 @@
+"""From a config's words to the things themselves: data, model, algorithm, plan."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import TypeAdapter, ValidationError
+from torch import nn
+
+from turbosvm.algorithms.catalogue import find_algorithm
+from turbosvm.algorithms.rules import Algorithm
+from turbosvm.clients.training import LocalTraining
+from turbosvm.data import glyphs, store
+from turbosvm.data.federated import FederatedData
+from turbosvm.data.split import split_users
+from turbosvm.errors import TurboSVMError, unknown
+from turbosvm.experiment.config import AlgorithmConfig, Config, DataConfig
+from turbosvm.experiment.presets import PRESETS
+from turbosvm.models.contract import check_classes, find_head
+from turbosvm.models.registry import build_model, takes_option
+from turbosvm.simulation import Federation, Plan
+
+Progress = Callable[[int, int], None]
+
+
+def build_data(config: DataConfig, on_progress: Progress | None = None) -> FederatedData:
+    """Open (or make) the data that a config names."""
+    if config.name == "glyphs" and config.glyphs is not None:
+        return glyphs.load(glyphs.GlyphOptions(**config.glyphs.model_dump()), on_progress)
+    folder = Path(config.name).expanduser()
+    if folder.is_dir():
+        return store.load(folder)
+    if config.name in PRESETS:
+        raise TurboSVMError(
+            f"The task '{config.name}' needs its data: give the path of a data folder (--data FOLDER), "
+            "or take the built-in one (--data glyphs)."
+        )
+    raise unknown("data set", config.name, ["glyphs", "the path of a data folder"])
+
+
+def build_algorithm(config: AlgorithmConfig) -> Algorithm:
+    """Take the catalogue's row and change the hyperparameters that the config gives."""
+    algorithm = find_algorithm(config.name)
+    return replace(
+        algorithm,
+        objective=_with_options(algorithm.objective, config.objective, f"objective of {config.name}"),
+        body=_with_options(algorithm.body, config.body, f"body rule of {config.name}"),
+        head=_with_options(algorithm.head, config.head, f"head rule of {config.name}"),
+    )
+
+
+def build_device(name: str) -> torch.device:
+    """Choose where to compute; 'auto' takes a CUDA device if there is one."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise TurboSVMError("Device 'cuda' is not available on this machine; allowed: auto, cpu.")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def build_module(config: Config, classes: int) -> nn.Module:
+    """Build the config's model, telling it the number of classes if it asks for it."""
+    options = dict(config.model.options)
+    if "classes" not in options and takes_option(config.model.name, "classes"):
+        options["classes"] = classes
+    return build_model(config.model.name, options, config.seed)
+
+
+def build_federation(config: Config, data: FederatedData, module: nn.Module) -> Federation:
+    """Split the users, find the head and put the model where it computes."""
+    split = split_users(data, config.data.held_out, config.data.min_samples, config.data.split_seed)
+    if config.clients_per_round > len(split.train):
+        raise TurboSVMError(
+            f"Config key 'clients_per_round' is {config.clients_per_round}; "
+            f"it must be from 1 to {len(split.train)}, the number of training users in '{data.name}'."
+        )
+    head = find_head(module, config.model.head)
+    check_classes(module, head, len(data.classes))
+    return Federation(data, split, module.to(build_device(config.device)), head)
+
+
+def build_plan(config: Config) -> Plan:
+    """Say how long and how wide."""
+    training = LocalTraining(**config.client.model_dump())
+    return Plan(config.rounds, config.clients_per_round, training, config.evaluate_every, config.seed)
+
+
+def _with_options(part: Any, options: Mapping[str, Any], what: str) -> Any:
+    """Change fields of one frozen part of an algorithm, refusing names that it does not have."""
+    if not options:
+        return part
+    names = [field.name for field in fields(part)] if part is not None else []
+    for name in options:
+        if name not in names:
+            if not names:
+                raise TurboSVMError(f"The {what} has no options, so '{name}' cannot be set.")
+            raise unknown(f"option in the {what}", name, names)
+    try:
+        current = {name: getattr(part, name) for name in names}
+        return TypeAdapter(type(part)).validate_python({**current, **options})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise TurboSVMError(
+            f"Option '{first['loc'][0]}' of the {what} is {first['input']!r}: {first['msg']}."
+        ) from error

@@ -1,0 +1,61 @@
+"""A run's folder: config.yaml, environment.json, records.jsonl (a line a round), model.safetensors.
+
+Records are JSON lines, written as each round ends: `pandas.read_json("records.jsonl", lines=True)` reads them, also
+while the run goes on or after it was killed.
+"""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save as to_safetensors
+
+from turbosvm.files import cannot_write, new_folder, write_atomically
+from turbosvm.simulation import Round
+from turbosvm.types import ModelState
+
+Record = dict[str, Any]
+
+
+class RunFolder:
+    """A new folder under `root` that one run writes into."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.path = new_folder(root, name)
+        with cannot_write("records in", self.path):
+            self._records = (self.path / "records.jsonl").open("w")
+
+    def write(self, name: str, content: str) -> None:
+        """Write a text file of the run."""
+        write_atomically(self.path / name, content)
+
+    def append(self, record: Record) -> None:
+        """Add a round's record; it is in the file when this returns."""
+        with cannot_write("records in", self.path):
+            self._records.write(json.dumps(record, allow_nan=False) + "\n")
+            self._records.flush()
+
+    def close(self, model: ModelState | None) -> None:
+        """Save the model that the run ended with, and close the records."""
+        self._records.close()
+        if model is not None:
+            tensors = {name: value.cpu().contiguous() for name, value in (model.parameters | model.buffers).items()}
+            write_atomically(self.path / "model.safetensors", to_safetensors(tensors))
+
+
+def record_of(finished: Round) -> Record:
+    """Flatten a round into one row; numbers that are not finite become null, so that the file stays plain JSON."""
+    metrics = vars(finished.metrics) if finished.metrics else {}
+    row = {
+        "round": finished.number,
+        **metrics,
+        "train_loss": finished.train_loss,
+        "samples": finished.samples,
+        "bytes_down": finished.bytes_down,
+        "bytes_up": finished.bytes_up,
+        **finished.diagnostics,
+        **{f"seconds_{phase}": round(seconds, 6) for phase, seconds in finished.seconds.items()},
+        "cohort": list(finished.cohort),
+    }
+    return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}

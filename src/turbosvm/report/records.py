@@ -1,0 +1,60 @@
+"""Read what runs have written."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from turbosvm.errors import TurboSVMError
+from turbosvm.evaluation.milestones import RoundsToTarget, rounds_to_target
+
+
+@dataclass(frozen=True, eq=False)
+class RunRecords:
+    """One run, as a report sees it: who ran on what, and a row a round."""
+
+    algorithm: str
+    data: str
+    seed: int
+    target: float
+    frame: pd.DataFrame
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], frame: pd.DataFrame, data: str | None = None) -> "RunRecords":
+        """Take the names from a run's config."""
+        name = data or Path(config["data"]["name"]).name
+        return cls(config["algorithm"]["name"], name, config["seed"], config["target"], frame)
+
+    @property
+    def evaluated(self) -> pd.DataFrame:
+        """The rounds whose model was evaluated."""
+        return self.frame[self.frame["accuracy"].notna()] if "accuracy" in self.frame else self.frame.iloc[:0]
+
+    def rounds_to(self, target: float | None = None) -> RoundsToTarget:
+        """Rounds until the accuracy on held-out users was first at least `target` (the config's, if none is given)."""
+        shown = self.evaluated
+        accuracy = shown["accuracy"].tolist() if len(shown) else []
+        rounds = shown["round"].tolist() if len(shown) else []
+        return rounds_to_target(rounds, accuracy, self.target if target is None else target)
+
+    @property
+    def final(self) -> dict[str, float]:
+        """The metrics of the last evaluated round."""
+        shown = self.evaluated
+        if shown.empty:
+            return {}
+        last = shown.iloc[-1]
+        names = ("accuracy", "macro_f1", "mcc", "loss", "auc")
+        return {"round": int(last["round"]), **{name: float(last[name]) for name in names}}
+
+
+def read_run(folder: Path) -> RunRecords:
+    """Read a run's folder, finished or not."""
+    try:
+        config = yaml.safe_load((folder / "config.yaml").read_text())
+        frame = pd.read_json(folder / "records.jsonl", lines=True)
+    except (OSError, ValueError) as error:
+        raise TurboSVMError(f"'{folder}' is not a run's folder: {error}.") from error
+    return RunRecords.from_config(config, frame)

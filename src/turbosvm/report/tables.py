@@ -1,0 +1,53 @@
+"""The table one shows: rounds to target, accuracy, macro F1 and MCC, a row for each algorithm."""
+
+from collections.abc import Iterable, Sequence
+from statistics import fmean, stdev
+
+import pandas as pd
+
+from turbosvm.evaluation.milestones import RoundsToTarget
+from turbosvm.report.records import RunRecords
+
+METRICS = {"accuracy": "accuracy", "macro_f1": "macro F1", "mcc": "MCC"}
+
+
+def summary(runs: Iterable[RunRecords]) -> pd.DataFrame:
+    """Return a row for each algorithm, in the order of first appearance; cells are text, mean ± std over seeds."""
+    groups: dict[str, list[RunRecords]] = {}
+    for run in runs:
+        if run.final:
+            groups.setdefault(run.algorithm, []).append(run)
+    return pd.DataFrame([_row(algorithm, group) for algorithm, group in groups.items()])
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """Write a table of text cells as Markdown."""
+    header = [str(column) for column in table.columns]
+    rows = [header, ["---"] * len(header), *([str(cell) for cell in row] for row in table.to_numpy())]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _row(algorithm: str, runs: Sequence[RunRecords]) -> dict[str, str]:
+    first = runs[0]
+    row = {
+        "algorithm": algorithm,
+        "seeds": str(len(runs)),
+        f"rounds to {first.target:.0%}": rounds_cell([run.rounds_to() for run in runs]),
+        "at round": str(max(int(run.final["round"]) for run in runs)),
+    }
+    return row | {
+        title: spread([100 * run.final[name] for run in runs], digits=1) + " %" for name, title in METRICS.items()
+    }
+
+
+def rounds_cell(milestones: Sequence[RoundsToTarget]) -> str:
+    """Mean ± std of the rounds; ">T" as soon as one seed did not get there, as a mean would then flatter."""
+    if all(milestone.reached for milestone in milestones):
+        return spread([milestone.rounds for milestone in milestones], digits=0 if len(milestones) == 1 else 1)
+    return f">{max(milestone.rounds for milestone in milestones if not milestone.reached)}"
+
+
+def spread(values: Sequence[float], digits: int) -> str:
+    """Mean ± sample standard deviation, or the value alone where there is one."""
+    mean = f"{fmean(values):.{digits}f}"
+    return mean if len(values) == 1 else f"{mean} ± {stdev(values):.{digits}f}"

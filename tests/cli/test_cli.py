@@ -1,0 +1,175 @@
+"""The command line, as a person sees it: what it prints, what it leaves, how it ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from turbosvm.cli.main import main
+from turbosvm.data import store
+from turbosvm.data.federated import FederatedData
+
+OWN_MODELS = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+
+    def forward(self, inputs):
+        return self.layers(inputs)
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_files(tiny_data: FederatedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A data folder and a model of one's own, in the working folder."""
+    store.save(tiny_data, tmp_path / "blobs")
+    (tmp_path / "own_cli_models.py").write_text(OWN_MODELS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def turbosvm(*arguments: str) -> int:
+    """Call the command in this process; return its exit status."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["turbosvm", *arguments])
+        try:
+            main()
+        except SystemExit as end:
+            return int(end.code or 0)
+    return 0
+
+
+OWN = ("--data", "blobs", "--model", "own_cli_models:Net", "--head", "layers.2", "--rounds", "4")
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert turbosvm("--version") == 0
+    assert capsys.readouterr().out == "turbosvm 0.1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--help",), ["run", "compare", "data", "--version"]),
+        (("run", "--help"), ["--preset", "--set", "--config", "--out", "algorithm"]),
+        (("compare", "--help"), ["--seeds", "same cohorts"]),
+        (("data", "--help"), ["make", "sheet"]),
+    ],
+)
+def test_help(arguments: tuple[str, ...], words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert turbosvm(*arguments) == 0
+    shown = capsys.readouterr().out
+    assert all(word in shown for word in words)
+
+
+def test_run_ends_with_a_table_and_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert turbosvm("run", "fedavg", *OWN, "--set", "client.batch_size=4", "--seed", "3") == 0
+    shown = capsys.readouterr().out
+    (root,) = (tmp_path / "runs").iterdir()
+    assert f"Table, curves and records: runs/{root.name}" in shown
+    assert all(word in shown for word in ("rounds to 70%", "accuracy", "macro F1", "MCC", "round 4/4", "rounds/s"))
+    assert (root / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert pd.read_csv(root / "table.csv")["algorithm"].tolist() == ["fedavg"]
+    assert pd.read_json(root / "fedavg-seed3" / "records.jsonl", lines=True)["round"].tolist() == [1, 2, 3, 4]
+    assert "batch_size: 4" in (root / "fedavg-seed3" / "config.yaml").read_text()
+
+
+def test_compare_pairs_cohorts_over_algorithms_and_seeds(tmp_path: Path) -> None:
+    assert turbosvm("compare", "fedavg", "fedavgm", *OWN, "--seeds", "0,1", "--out", "here") == 0
+    (root,) = (tmp_path / "here").iterdir()
+    cohorts = {
+        name: pd.read_json(root / name / "records.jsonl", lines=True)["cohort"].tolist()
+        for name in ("fedavg-seed0", "fedavg-seed1", "fedavgm-seed0", "fedavgm-seed1")
+    }
+    assert cohorts["fedavg-seed0"] == cohorts["fedavgm-seed0"] != cohorts["fedavg-seed1"]
+    assert (root / "table.md").read_text().count("\n") == 4
+
+
+def test_settings_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text("rounds: 2\nevaluate_every: 2\nclients_per_round: 5\n")
+    assert turbosvm("run", "fedavg", *OWN[:-2], "--config", "own.yaml") == 0
+    (records,) = (tmp_path / "runs").glob("*/fedavg-seed0/records.jsonl")
+    frame = pd.read_json(records, lines=True)
+    assert frame["cohort"].map(len).tolist() == [5, 5]
+    assert frame["accuracy"].notna().tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("run", "fedagv"), "Unknown algorithm 'fedagv'; allowed: fedavg, fedavgm. Did you mean 'fedavg'?"),
+        (("compare", "fedavg", "fedprix"), "Unknown algorithm 'fedprix'; allowed:"),
+        (("run", "fedavg", "--data", "glyps"), "Unknown data set 'glyps'; allowed: glyphs,"),
+        (("run", "fedavg", "--preset", "femnst"), "Unknown preset 'femnst'; allowed: celeba, femnist,"),
+        (("run", "fedavg", "--preset", "femnist"), "The task 'femnist' needs its data"),
+        (("run", "fedavg", "--model", "smal"), "Unknown model 'smal'; allowed:"),
+        (("run", "fedavg", "--set", "client.lr=3"), "Unknown config key in 'client' 'lr'; allowed: batch_size,"),
+        (("run", "fedavg", "--set", "rounds"), "'rounds' is not an assignment"),
+        (("run", "fedavg", "--rounds", "-1"), "Config key 'rounds' is -1; it must be greater than or equal to 1."),
+        (("run", "fedavg", *OWN, "--set", "clients_per_round=99"), "Config key 'clients_per_round' is 99; it must be"),
+        (
+            ("run", "fedavg", *OWN, "--head", "layers.1"),
+            "The head 'layers.1' of model Net is a ReLU, not a linear layer",
+        ),
+        (
+            ("run", "fedavg", *OWN, "--head", "layer.2"),
+            "Unknown head layer of model Net 'layer.2'; allowed: layers.0, layers.2",
+        ),
+        (("run", "fedavg", *OWN, "--out", "blobs/labels.npy"), "Cannot write folder 'blobs/labels.npy/"),
+        (("compare", "fedavg", "--seeds", "one"), "Seeds 'one' are not whole numbers"),
+        (("data", "make", "--users", "0"), "Glyphs need users of at least 1, not 0."),
+    ],
+)
+def test_a_mistake_ends_with_status_2_and_one_sentence(
+    arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert turbosvm(*arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.err.startswith(f"Error: {sentence}")
+    assert shown.err.count("\n") == 1
+    assert "Traceback" not in shown.err + shown.out
+
+
+def test_a_cache_folder_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TURBOSVM_CACHE", str(tmp_path / "blobs" / "labels.npy"))
+    assert turbosvm("data", "make", "--users", "2", "--samples-per-user", "1") == 2
+    assert f"Error: Cannot write file '{tmp_path}/blobs/labels.npy/" in capsys.readouterr().err
+
+
+def test_data_make_and_sheet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert turbosvm("data", "make", "--users", "4", "--samples-per-user", "5") == 0
+    shown = capsys.readouterr().out
+    assert "4 writers" in shown
+    folder = shown.rsplit(": ", 1)[1].strip()
+    assert turbosvm("data", "sheet", "sheet.png", "--data", folder) == 0
+    assert (tmp_path / "sheet.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_ctrl_c_keeps_the_records_so_far(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "turbosvm", "run", "fedavg", *OWN[:-1], "100000", "--set", "evaluate_every=50"]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and running.poll() is None:
+        found = list((tmp_path / "runs").glob("*/fedavg-seed0/records.jsonl"))
+        if found and found[0].read_text().count("\n") > 100:
+            break
+        time.sleep(0.1)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130, err
+    assert "Traceback" not in err
+    assert "Stopped; the records so far are kept." in out
+    frame = pd.read_json(found[0], lines=True)
+    assert frame["round"].tolist() == list(range(1, len(frame) + 1))
+    assert len(frame) > 100
+    assert (found[0].parent / "model.safetensors").is_file()

@@ -1,0 +1,121 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from turbosvm.errors import TurboSVMError
+from turbosvm.experiment.config import Config, merge_layers, parse_assignments, resolve_config
+from turbosvm.experiment.presets import PRESETS
+
+
+def test_layers_win_in_order(tmp_path: Path) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text("rounds: 7\nclient: {epochs: 2, learning_rate: 1e-1}\n")
+    config = resolve_config("femnist", file, {"client": {"epochs": 3}, "data": "glyphs"})
+    assert config.client.batch_size == 64  # the preset's
+    assert config.client.learning_rate == 0.1  # the file's, although YAML reads 1e-1 as text
+    assert config.rounds == 7  # the file's
+    assert config.client.epochs == 3  # the override's
+    assert (config.data.name, config.data.min_samples) == ("glyphs", 64)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_saved_config_reads_back_as_itself(preset: str) -> None:
+    config = resolve_config(preset)
+    assert Config.model_validate(yaml.safe_load(config.to_yaml())) == config
+
+
+@pytest.mark.parametrize(
+    ("preset", "rate", "batch", "minimum", "target"),
+    [("femnist", 0.1, 64, 64, 0.7), ("celeba", 0.001, 8, 8, 0.7), ("shakespeare", 1.0, 64, 64, 0.5)],
+)
+def test_presets_are_the_papers(preset: str, rate: float, batch: int, minimum: int, target: float) -> None:
+    config = resolve_config(preset)
+    assert (config.client.learning_rate, config.client.batch_size, config.client.epochs) == (rate, batch, 1)
+    assert (config.data.min_samples, config.target, config.clients_per_round) == (minimum, target, 8)
+
+
+def test_a_task_has_its_own_hyperparameters_for_an_algorithm() -> None:
+    assert resolve_config("glyphs", overrides={"algorithm": "fedavgm"}).algorithm.body == {"learning_rate": 0.5}
+    assert resolve_config("glyphs", overrides={"algorithm": "fedavg"}).algorithm.body == {}
+    own = {"name": "fedavgm", "body": {"learning_rate": 2.0}}
+    assert resolve_config("glyphs", overrides={"algorithm": own}).algorithm.body == {"learning_rate": 2.0}
+
+
+def test_glyphs_settings_belong_to_glyphs_only() -> None:
+    assert resolve_config("glyphs").data.glyphs is not None
+    assert resolve_config("femnist").data.glyphs is None
+
+
+def test_assignments_are_nested_and_read_as_yaml() -> None:
+    assert parse_assignments(
+        ["client.epochs=2", "model.head=a.b", "client.learning_rate=0.5", "data.glyphs.users=9"]
+    ) == {
+        "client": {"epochs": 2, "learning_rate": 0.5},
+        "model": {"head": "a.b"},
+        "data": {"glyphs": {"users": 9}},
+    }
+
+
+def test_a_name_and_its_options_can_come_from_different_layers() -> None:
+    assert merge_layers([{"data": "here"}, {"data": {"min_samples": 3}}]) == {
+        "data": {"name": "here", "min_samples": 3}
+    }
+    assert merge_layers([{"data": {"min_samples": 3}}, {"data": "here"}]) == {
+        "data": {"name": "here", "min_samples": 3}
+    }
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        ({"round": 5}, "Unknown config key 'round'; allowed: algorithm, client, .* Did you mean 'rounds'?"),
+        ({"client": {"epoch": 5}}, r"Unknown config key in 'client' 'epoch'; .* Did you mean 'epochs'\?"),
+        ({"data": {"glyphs": {"user": 5}}}, r"Unknown config key in 'data.glyphs' 'user'; .* Did you mean 'users'\?"),
+        ({"rounds": 0}, "Config key 'rounds' is 0; it must be greater than or equal to 1."),
+        ({"rounds": "many"}, "Config key 'rounds' is 'many'; it must be a valid integer"),
+        ({"client": {"learning_rate": -1}}, "Config key 'client.learning_rate' is -1; it must be greater than 0."),
+        ({"client": {"learning_rate": float("nan")}}, "'client.learning_rate' is nan; it must be a finite number"),
+        ({"data": {"held_out": 1.5}}, "Config key 'data.held_out' is 1.5; it must be less than 1."),
+        (
+            {"data": {"glyphs": {"heterogeneity": 2}}},
+            "'data.glyphs.heterogeneity' is 2; it must be less than or equal to 1",
+        ),
+        ({"device": "tpu"}, "Config key 'device' is 'tpu'; it must be 'auto', 'cpu' or 'cuda'."),
+        ({"client": 3}, "Config key 'client' is 3; it must be a valid dictionary"),
+    ],
+)
+def test_mistakes_name_the_key_and_what_is_allowed(overrides: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(TurboSVMError, match=sentence):
+        resolve_config(overrides=overrides)
+
+
+def test_an_unknown_preset_is_refused() -> None:
+    with pytest.raises(TurboSVMError, match=r"Unknown preset 'femnis'; allowed: .* Did you mean 'femnist'\?"):
+        resolve_config("femnis")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("a: [", "is not YAML"),
+        ("- 1", "must hold keys and values, not a list"),
+        ("roundz: 3", "Unknown config key 'roundz'"),
+    ],
+)
+def test_a_wrong_file_is_explained(content: str, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text(content)
+    with pytest.raises(TurboSVMError, match=sentence):
+        resolve_config(file=tmp_path / "own.yaml")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TurboSVMError, match=r"none\.yaml' cannot be read: No such file"):
+        resolve_config(file=tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("assignment", ["rounds", "=3", "rounds=["])
+def test_a_broken_assignment_is_explained(assignment: str) -> None:
+    with pytest.raises(TurboSVMError, match=r"is not an assignment|is not YAML"):
+        parse_assignments([assignment])

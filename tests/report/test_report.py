@@ -1,0 +1,88 @@
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from turbosvm.errors import TurboSVMError
+from turbosvm.report.curves import draw_curves
+from turbosvm.report.records import RunRecords, read_run
+from turbosvm.report.tables import markdown, summary
+
+
+def run(algorithm: str, seed: int, accuracies: list[float], target: float = 0.7) -> RunRecords:
+    frame = pd.DataFrame(
+        {
+            "round": range(1, len(accuracies) + 1),
+            "accuracy": accuracies,
+            "macro_f1": [value / 2 for value in accuracies],
+            "mcc": [value - 0.1 for value in accuracies],
+            "loss": [1 - value for value in accuracies],
+            "auc": accuracies,
+        }
+    )
+    return RunRecords(algorithm, "blobs", seed, target, frame)
+
+
+RUNS = [
+    run("fedavg", 0, [0.1, 0.5, 0.8]),
+    run("fedavg", 1, [0.1, 0.75, 0.9]),
+    run("slow", 0, [0.1, 0.2, 0.3]),
+    run("slow", 1, [0.1, 0.2, 0.7]),
+]
+
+
+def test_mean_and_spread_over_seeds_and_censoring() -> None:
+    table = summary(RUNS).set_index("algorithm")
+    assert table.loc["fedavg", "rounds to 70%"] == "2.5 ± 0.7"
+    assert table.loc["slow", "rounds to 70%"] == ">3"  # one seed did not get there
+    assert table.loc["fedavg", "accuracy"] == "85.0 ± 7.1 %"
+    assert table.loc["fedavg", "macro F1"] == "42.5 ± 3.5 %"
+    assert table.loc["fedavg", "MCC"] == "75.0 ± 7.1 %"
+    assert table["seeds"].tolist() == ["2", "2"]
+
+
+def test_one_seed_has_no_spread() -> None:
+    table = summary(RUNS[:1])
+    assert table["rounds to 70%"].tolist() == ["3"]
+    assert table["accuracy"].tolist() == ["80.0 %"]
+
+
+def test_rounds_not_evaluated_are_passed_over() -> None:
+    gaps = run("fedavg", 0, [math.nan, 0.75, math.nan])
+    assert str(gaps.rounds_to()) == "2"
+    assert gaps.final["round"] == 2
+    assert str(gaps.rounds_to(0.9)) == ">2"
+
+
+def test_a_run_without_records_is_left_out() -> None:
+    empty = RunRecords("fedavg", "blobs", 0, 0.7, pd.DataFrame())
+    assert empty.final == {}
+    assert summary([empty]).empty
+
+
+def test_markdown() -> None:
+    assert markdown(pd.DataFrame([{"a": "1", "b": "x"}])) == "| a | b |\n| --- | --- |\n| 1 | x |\n"
+
+
+def test_curves_show_each_algorithm_once_with_the_mean_over_seeds() -> None:
+    figure = draw_curves(RUNS)
+    accuracy, loss = figure.axes
+    lines = {line.get_label(): line for line in accuracy.get_lines()}
+    assert {"fedavg", "slow"} <= set(lines)
+    assert list(lines["fedavg"].get_ydata()) == pytest.approx([0.1, 0.625, 0.85])  # type: ignore[arg-type]
+    assert len(accuracy.collections) == 2  # a band for each
+    assert len(loss.get_lines()) == 2
+    assert any("target 70%" in text.get_text() for text in accuracy.texts)
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TurboSVMError, match="is not a run's folder"):
+        read_run(tmp_path)
+
+
+def test_reports_need_no_torch() -> None:
+    code = "import sys, turbosvm.report.tables, turbosvm.report.curves; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -1,0 +1,60 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import turbosvm
+from tests.conftest import TinyNet, tiny_net
+from turbosvm.data.federated import FederatedData
+
+FAST: dict[str, Any] = {"rounds": 5, "clients_per_round": 3, "client": {"batch_size": 4}}
+
+
+def test_ones_own_data_and_model(tiny_data: FederatedData, tmp_path: Path) -> None:
+    result = turbosvm.run("fedavg", data=tiny_data, model=tiny_net(), out=tmp_path / "runs", **FAST)
+    assert len(result.records) == 5
+    assert result.final["accuracy"] == result.records["accuracy"].iloc[-1]
+    assert str(result.rounds_to(1.01)) == ">5"
+    assert result.rounds_to(0.0).rounds == 1
+    assert isinstance(result.model, TinyNet)
+    assert result.folder is not None
+    assert (result.folder / "records.jsonl").is_file()
+    result.plot(tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_nothing_is_written_without_out(tiny_data: FederatedData, tmp_path: Path) -> None:
+    result = turbosvm.run(data=tiny_data, model=tiny_net(), **FAST)
+    assert result.folder is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_head_can_be_named(tiny_data: FederatedData) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    assert len(turbosvm.run(data=tiny_data, model=model, head="2", **FAST).records) == 5
+    with pytest.raises(turbosvm.TurboSVMError, match="does not say which layer is its head"):
+        turbosvm.run(data=tiny_data, model=model, **FAST)
+
+
+def test_compare_pairs_cohorts(tiny_data: FederatedData) -> None:
+    comparison = turbosvm.compare(["fedavg", "fedavgm"], seeds=[0, 1], data=tiny_data, model=tiny_net(), **FAST)
+    cohorts = [result.records["cohort"].tolist() for result in comparison.results]
+    assert cohorts[0] == cohorts[2]
+    assert cohorts[1] == cohorts[3]
+    assert cohorts[0] != cohorts[1]
+    assert comparison.table["algorithm"].tolist() == ["fedavg", "fedavgm"]
+    assert comparison.table["seeds"].tolist() == ["2", "2"]
+    assert len(comparison.plot().axes) == 2
+
+
+def test_a_mistake_in_the_last_name_is_found_first(tiny_data: FederatedData, tmp_path: Path) -> None:
+    with pytest.raises(turbosvm.TurboSVMError, match="Unknown algorithm 'fedvag'"):
+        turbosvm.compare(["fedavg", "fedvag"], data=tiny_data, model=tiny_net(), out=tmp_path / "runs", **FAST)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_package_says_what_it_has() -> None:
+    assert set(turbosvm.__all__) == set(dir(turbosvm))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        turbosvm.nothing  # noqa: B018
