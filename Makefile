@@ -8,17 +8,18 @@ run: .venv/ready
 	$(IN) turbosvm compare fedavg fedavgm
 
 test: .venv/ready check
-	$(IN) pytest -n 2
+	@# Two workers with one thread each: with two threads each they would wait for one another.
+	OMP_NUM_THREADS=1 $(IN) pytest -n 2
 
 check: .venv/ready
 	$(IN) ruff check .
 	$(IN) ruff format --check .
 	$(IN) mypy
 	.venv/bin/python -c "from importlinter.cli import lint_imports_command as lint; lint()"
-	$(IN) mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(IN) mkdocs build --strict --quiet
 
 docs: .venv/ready
-	$(IN) mkdocs serve
+	NO_MKDOCS_2_WARNING=1 $(IN) mkdocs serve
 
 # Made once, and again when the dependencies change. The package itself is installed in place, so edits need no step.
 .venv/ready: pyproject.toml constraints.txt

@@ -1,5 +1,6 @@
 """Small data and models that train in milliseconds."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from turbosvm.cli.main import main
 from turbosvm.data.federated import FederatedData
 
 
@@ -56,3 +58,14 @@ def tiny_data() -> FederatedData:
         labels = rng.integers(0, 3, size=rng.integers(6, 13))
         samples[f"user-{user}"] = ((centres[labels] + rng.normal(size=(len(labels), 4))).astype(np.float32), labels)
     return FederatedData.from_users(samples, classes=3, name="blobs")
+
+
+def turbosvm(*arguments: str) -> int:
+    """Call the command in this process; return its exit status."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["turbosvm", *arguments])
+        try:
+            main()
+        except SystemExit as end:
+            return int(end.code or 0)
+    return 0

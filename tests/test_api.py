@@ -37,6 +37,15 @@ def test_a_head_can_be_named(tiny_data: FederatedData) -> None:
         turbosvm.run(data=tiny_data, model=model, **FAST)
 
 
+def test_nested_settings_as_dictionaries_or_with_dots(tiny_data: FederatedData) -> None:
+    dotted: dict[str, Any] = {"data.held_out": 0.5, "algorithm.body.momentum": 0.5}
+    result = turbosvm.run("fedavgm", data=tiny_data, model=tiny_net(), **FAST, **dotted)
+    assert result.config.client.batch_size == 4
+    assert result.config.data.held_out == 0.5
+    assert result.config.data.name == "blobs"
+    assert result.config.algorithm.body["momentum"] == 0.5
+
+
 def test_compare_pairs_cohorts(tiny_data: FederatedData) -> None:
     comparison = turbosvm.compare(["fedavg", "fedavgm"], seeds=[0, 1], data=tiny_data, model=tiny_net(), **FAST)
     cohorts = [result.records["cohort"].tolist() for result in comparison.results]

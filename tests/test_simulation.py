@@ -91,16 +91,3 @@ def test_seconds_are_told_by_phase(tiny_data: FederatedData) -> None:
     (first, *_) = rounds_of(tiny_data, "fedavg")
     assert set(first.seconds) == {"train", "merge", "evaluate"}
     assert all(seconds > 0 for seconds in first.seconds.values())
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.parametrize("algorithm", CATALOGUE)
-def test_cuda_agrees_with_the_cpu(algorithm: str, tiny_data: FederatedData) -> None:
-    on_cpu = rounds_of(tiny_data, algorithm)
-    net = tiny_net().cuda()
-    there = Federation(tiny_data, split_users(tiny_data, 0.25), net, find_head(net))
-    on_gpu = list(simulate(there, find_algorithm(algorithm), Plan(8, 4, LocalTraining(1, 4, 0.2))))
-    assert [finished.cohort for finished in on_gpu] == [finished.cohort for finished in on_cpu]
-    for name, value in on_cpu[-1].model.parameters.items():
-        assert torch.allclose(on_gpu[-1].model.parameters[name].cpu(), value, rtol=1e-3, atol=1e-4)

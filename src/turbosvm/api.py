@@ -12,7 +12,7 @@ from torch import nn
 from turbosvm.algorithms.catalogue import find_algorithm
 from turbosvm.data.federated import FederatedData
 from turbosvm.evaluation.milestones import RoundsToTarget
-from turbosvm.experiment.config import Config, merge_layers, resolve_config
+from turbosvm.experiment.config import Config, merge_layers, nest, resolve_config
 from turbosvm.experiment.runner import run_experiment
 from turbosvm.report.curves import draw_curves
 from turbosvm.report.records import RunRecords
@@ -84,7 +84,7 @@ def run(
         preset: settings to start from: 'glyphs', 'femnist', 'celeba' or 'shakespeare'.
         config: a YAML file of settings, on top of the preset.
         out: a folder to save the run in; without it nothing is written.
-        settings: any key of the config, nested ones as dictionaries.
+        settings: any key of the config; nested ones as dictionaries, or with dots: `**{"data.held_out": 0.2}`.
 
     Example:
         >>> result = turbosvm.run("fedavg", rounds=20, client={"learning_rate": 0.05})
@@ -137,7 +137,8 @@ def _resolve(
         names["model"]["name"] = type(model).__name__ if isinstance(model, nn.Module) else model
     if head is not None:
         names["model"]["head"] = head
-    return resolve_config(preset, Path(config) if config else None, merge_layers([settings, names]))
+    given = [nest(key, value) for key, value in settings.items()]
+    return resolve_config(preset, Path(config) if config else None, merge_layers([*given, names]))
 
 
 def _plot(runs: Sequence[RunRecords], path: str | Path | None) -> Figure:

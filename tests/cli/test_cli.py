@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from turbosvm.cli.main import main
+from tests.conftest import turbosvm
 from turbosvm.data import store
 from turbosvm.data.federated import FederatedData
 
@@ -34,17 +34,6 @@ def own_files(tiny_data: FederatedData, tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "own_cli_models.py").write_text(OWN_MODELS)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-
-
-def turbosvm(*arguments: str) -> int:
-    """Call the command in this process; return its exit status."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["turbosvm", *arguments])
-        try:
-            main()
-        except SystemExit as end:
-            return int(end.code or 0)
-    return 0
 
 
 OWN = ("--data", "blobs", "--model", "own_cli_models:Net", "--head", "layers.2", "--rounds", "4")
@@ -75,7 +64,7 @@ def test_run_ends_with_a_table_and_a_folder(tmp_path: Path, capsys: pytest.Captu
     shown = capsys.readouterr().out
     (root,) = (tmp_path / "runs").iterdir()
     assert f"Table, curves and records: runs/{root.name}" in shown
-    assert all(word in shown for word in ("rounds to 70%", "accuracy", "macro F1", "MCC", "round 4/4", "rounds/s"))
+    assert all(word in shown for word in ("rounds to 60%", "accuracy", "macro F1", "MCC", "round 4/4", "rounds/s"))
     assert (root / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert pd.read_csv(root / "table.csv")["algorithm"].tolist() == ["fedavg"]
     assert pd.read_json(root / "fedavg-seed3" / "records.jsonl", lines=True)["round"].tolist() == [1, 2, 3, 4]

@@ -38,16 +38,16 @@ def test_mean_and_spread_over_seeds_and_censoring() -> None:
     table = summary(RUNS).set_index("algorithm")
     assert table.loc["fedavg", "rounds to 70%"] == "2.5 ± 0.7"
     assert table.loc["slow", "rounds to 70%"] == ">3"  # one seed did not get there
-    assert table.loc["fedavg", "accuracy"] == "85.0 ± 7.1 %"
-    assert table.loc["fedavg", "macro F1"] == "42.5 ± 3.5 %"
-    assert table.loc["fedavg", "MCC"] == "75.0 ± 7.1 %"
+    assert table.loc["fedavg", "accuracy %"] == "85.0 ± 7.1"
+    assert table.loc["fedavg", "macro F1 %"] == "42.5 ± 3.5"
+    assert table.loc["fedavg", "MCC %"] == "75.0 ± 7.1"
     assert table["seeds"].tolist() == ["2", "2"]
 
 
 def test_one_seed_has_no_spread() -> None:
     table = summary(RUNS[:1])
     assert table["rounds to 70%"].tolist() == ["3"]
-    assert table["accuracy"].tolist() == ["80.0 %"]
+    assert table["accuracy %"].tolist() == ["80.0"]
 
 
 def test_rounds_not_evaluated_are_passed_over() -> None:

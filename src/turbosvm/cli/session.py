@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -56,9 +57,9 @@ def _show(runs: list[RunRecords], root: Path, console: Console) -> None:
 
 
 def _as_rich(table: pd.DataFrame) -> Table:
-    shown = Table()
+    shown = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0))
     for place, column in enumerate(table.columns):
-        shown.add_column(str(column), justify="left" if place == 0 else "right")
+        shown.add_column(str(column), justify="left" if place == 0 else "right", no_wrap=True)
     for row in table.to_numpy():
         shown.add_row(*map(str, row))
     return shown

@@ -155,10 +155,16 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
             value = yaml.safe_load(text)
         except yaml.YAMLError as error:
             raise TurboSVMError(f"The value in '{assignment}' is not YAML.") from error
-        for part in reversed(key.split(".")):
-            value = {part: value}
-        layers.append(value)
+        layers.append(nest(key, value))
     return merge_layers(layers)
+
+
+def nest(key: str, value: Any) -> dict[str, Any]:
+    """Turn `("client.epochs", 2)` into `{"client": {"epochs": 2}}`."""
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    nested: dict[str, Any] = value
+    return nested
 
 
 def merge_layers(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

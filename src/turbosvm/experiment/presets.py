@@ -9,7 +9,7 @@ from typing import Any
 Layer = dict[str, Any]
 
 PRESETS: dict[str, Layer] = {
-    "glyphs": {},
+    "glyphs": {"target": 0.6},
     "femnist": {
         "data": {"name": "femnist", "min_samples": 64},
         "model": {"name": "femnist"},

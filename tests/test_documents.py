@@ -1,0 +1,68 @@
+"""The README's commands and the documents' Python do what they say: all of them are run."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import turbosvm
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str, text: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+COMMANDS = [line for block in blocks("bash", README) for line in block.splitlines()]
+
+
+def test_every_command_is_of_a_kind_that_is_tested() -> None:
+    assert {command.split()[0] for command in COMMANDS} == {"make", "source", "turbosvm"}
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("make ")])
+def test_make_has_the_targets(command: str) -> None:
+    target = command.split()[1]
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("turbosvm ")])
+def test_the_readmes_commands_work(command: str) -> None:
+    assert turbosvm(*command.split()[1:]) == 0
+
+
+PYTHON = [
+    pytest.param(block, id=f"{path.name}-{place}")
+    for path in (ROOT / "README.md", ROOT / "docs" / "own-model-and-data.md")
+    for place, block in enumerate(blocks("python", path.read_text()))
+    if "store" not in block
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", PYTHON)
+def test_the_documents_python_works(block: str) -> None:
+    exec(compile(block, "document", "exec"), {})
+
+
+@pytest.mark.slow
+def test_the_example_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile((ROOT / "examples" / "own_model_and_data.py").read_text(), "example", "exec"), {})
+    assert "fedavgm" in capsys.readouterr().out
+    assert (tmp_path / "own_model_and_data.png").is_file()
+
+
+def test_pictures_and_pages_that_the_readme_names_are_there() -> None:
+    names = [name for name in re.findall(r"\]\(([^)]+)\)", README) if not name.startswith("http")]
+    assert len(names) > 5
+    assert [name for name in names if not (ROOT / name).is_file()] == []
+
+
+def test_the_versions_agree() -> None:
+    from turbosvm import __version__
+
+    assert f"version: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text()
