@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 INPUTS: dict[str, tuple[type[np.generic], int, tuple[int, ...], int]] = {
     "celeba": (np.uint8, 256, (3, 84, 84), 2),
     "femnist": (np.uint8, 256, (1, 28, 28), 62),
-    "shakespeare": (np.int64, 80, (80,), 80),
+    "shakespeare": (np.uint8, 80, (80,), 80),
     "small": (np.uint8, 256, (1, 28, 28), 62),
 }
 FAST: dict[str, Any] = {"rounds": 4, "clients_per_round": 3, "client": {"batch_size": 8}}
@@ -30,7 +30,7 @@ def noise(model: str) -> FederatedData:
         str(user): (rng.integers(0, high, (20, *shape)).astype(dtype), rng.integers(0, classes, 20))
         for user in range(6)
     }
-    return FederatedData.from_users(samples, classes)
+    return FederatedData.from_users(samples, classes, tokens=model == "shakespeare")
 
 
 @pytest.mark.parametrize("model", INPUTS)

@@ -45,6 +45,14 @@ def test_wrong_offsets_are_refused() -> None:
         FederatedData("d", inputs[:3], labels, np.array([0, 4]), ("a",), ("x",))
 
 
+def test_tokens_are_indices_whatever_they_are_stored_in() -> None:
+    text = np.array([[7, 79]], np.uint8)
+    stored_as_bytes = FederatedData.from_users({"a": (text, [1])}, classes=80, tokens=True)
+    inputs, _ = stored_as_bytes.user_tensors(0, torch.device("cpu"))
+    assert as_model_input(inputs).tolist() == [[7, 79]]
+    assert inputs.dtype == torch.int64
+
+
 def test_images_are_scaled_and_tokens_are_not() -> None:
     assert as_model_input(torch.tensor([0, 51, 255], dtype=torch.uint8)).tolist() == pytest.approx([0.0, 0.2, 1.0])
     assert as_model_input(torch.tensor([0, 79])).tolist() == [0, 79]

@@ -17,6 +17,7 @@ def test_what_is_saved_is_what_is_loaded(tiny_data: FederatedData, tmp_path: Pat
     assert np.array_equal(loaded.labels, tiny_data.labels)
     assert np.array_equal(loaded.offsets, tiny_data.offsets)
     assert (loaded.name, loaded.users, loaded.classes) == (tiny_data.name, tiny_data.users, tiny_data.classes)
+    assert not loaded.tokens
     assert json.loads((tmp_path / "set" / "manifest.json").read_text())["made_by"] == {"test": 1}
 
 

@@ -6,11 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from turbosvm.models.registry import MODELS, build_model
+from turbosvm.randomness import lend_to_global
 
 INPUTS: dict[str, Tensor] = {
     "celeba": torch.zeros(2, 3, 84, 84),
     "femnist": torch.zeros(2, 1, 28, 28),
-    "shakespeare": torch.zeros(2, 80, dtype=torch.uint8),
+    "shakespeare": torch.zeros(2, 80, dtype=torch.int64),
     "small": torch.zeros(2, 1, 28, 28),
 }
 
@@ -42,13 +43,14 @@ def test_first_weights_depend_on_the_seed_alone(name: str) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_first_weights_are_spread_like_pytorchs_own(name: str) -> None:
-    """Compared by standard deviation, with the layers that PyTorch's constructors fill from the global generator."""
-    ours, theirs = build_model(name, {}, seed=0), MODELS[name]()
-    for (key, mine), (_, other) in zip(ours.named_parameters(), theirs.named_parameters(), strict=True):
-        if mine.numel() >= 500:
-            assert mine.std().item() == pytest.approx(other.std().item(), rel=0.15), key
-        assert mine.isfinite().all()
-        assert mine.abs().max() <= max(1.001 * other.abs().max().item() * 1.6, 1e-9), key
+    """Compared by standard deviation and range with what PyTorch's constructors draw, from a stream of ours here."""
+    with lend_to_global(1, "init"):
+        theirs = dict(MODELS[name]().named_parameters())
+    for key, ours in build_model(name, {}, seed=0).named_parameters():
+        if ours.numel() >= 500:
+            assert ours.std().item() == pytest.approx(theirs[key].std().item(), rel=0.06), key
+            assert ours.abs().max().item() == pytest.approx(theirs[key].abs().max().item(), rel=0.3), key
+        assert ours.isfinite().all()
 
 
 def test_small_pools_before_relu_without_changing_the_function() -> None:

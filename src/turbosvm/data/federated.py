@@ -29,6 +29,7 @@ class FederatedData:
         offsets: `[users + 1]`; user u owns samples `offsets[u]` to `offsets[u + 1]`.
         users: a name for each user.
         classes: a name for each of the K classes.
+        tokens: inputs are indices (of characters, say) and not quantities, whatever integers they are stored in.
     """
 
     name: str
@@ -37,6 +38,7 @@ class FederatedData:
     offsets: npt.NDArray[np.int64]
     users: tuple[str, ...]
     classes: tuple[str, ...]
+    tokens: bool = False
 
     def __post_init__(self) -> None:
         n, users = len(self.labels), len(self.users)
@@ -56,6 +58,7 @@ class FederatedData:
         samples: Mapping[str, tuple[Any, Any]],
         classes: Iterable[str] | int,
         name: str = "own data",
+        tokens: bool = False,
     ) -> "FederatedData":
         """Build it from `{user: (inputs, labels)}`, arrays or tensors; `classes` are names, or their number."""
         if not samples:
@@ -70,7 +73,7 @@ class FederatedData:
         if len(all_labels) and not 0 <= all_labels.min() <= all_labels.max() < len(names):
             raise TurboSVMError(f"Data '{name}': labels must be 0 to {len(names) - 1}, one for each class.")
         offsets = np.concatenate([[0], np.cumsum([len(y) for y in labels])]).astype(np.int64)
-        return cls(name, np.concatenate(inputs), all_labels, offsets, tuple(samples), names)
+        return cls(name, np.concatenate(inputs), all_labels, offsets, tuple(samples), names, tokens)
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
@@ -83,6 +86,7 @@ class FederatedData:
         return self.inputs[own], self.labels[own]
 
     def user_tensors(self, index: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """One user's inputs and labels on a device, inputs still in their stored type."""
+        """One user's inputs and labels on a device; images stay uint8, tokens and labels become int64."""
         inputs, labels = self.user(index)
-        return torch.tensor(inputs, device=device), torch.tensor(labels, dtype=torch.int64, device=device)
+        kind = torch.int64 if self.tokens else None
+        return torch.tensor(inputs, dtype=kind, device=device), torch.tensor(labels, dtype=torch.int64, device=device)

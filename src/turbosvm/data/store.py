@@ -35,6 +35,7 @@ def save(data: FederatedData, folder: Path, made_by: Mapping[str, Any] | None = 
             "name": data.name,
             "users": data.users,
             "classes": data.classes,
+            "tokens": data.tokens,
             "made_by": dict(made_by or {}),
         }
         (target / "manifest.json").write_text(json.dumps(manifest))
@@ -56,6 +57,7 @@ def load(folder: Path) -> FederatedData:
             offsets=np.asarray(arrays["offsets"]),
             users=tuple(manifest["users"]),
             classes=tuple(manifest["classes"]),
+            tokens=bool(manifest.get("tokens", False)),
         )
     except FileNotFoundError as error:
         missing = Path(error.filename or folder)

@@ -20,5 +20,5 @@ class ShakespeareLSTM(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return logits [B, K] for the character after the last one."""
-        outputs, _ = self.lstm(self.embedding(tokens.long()))
+        outputs, _ = self.lstm(self.embedding(tokens))
         return self.head(outputs[:, -1])  # type: ignore[no-any-return]
