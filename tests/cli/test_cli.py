@@ -112,6 +112,7 @@ def test_settings_from_a_file(tmp_path: Path) -> None:
             ("run", "fedavg", *OWN, "--head", "layer.2"),
             "Unknown head layer of model Net 'layer.2'; allowed: layers.0, layers.2",
         ),
+        (("run", "fedavg", "--data", "blobs", "--rounds", "1"), "Model SmallCNN cannot take inputs of shape [2, 4]"),
         (("run", "fedavg", *OWN, "--out", "blobs/labels.npy"), "Cannot write folder 'blobs/labels.npy/"),
         (("compare", "fedavg", "--seeds", "one"), "Seeds 'one' are not whole numbers"),
         (("data", "make", "--users", "0"), "Glyphs need users of at least 1, not 0."),
@@ -121,6 +122,7 @@ def test_a_mistake_ends_with_status_2_and_one_sentence(
     arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert turbosvm(*arguments) == 2
+    assert not Path("runs").exists()
     shown = capsys.readouterr()
     assert shown.err.startswith(f"Error: {sentence}")
     assert shown.err.count("\n") == 1

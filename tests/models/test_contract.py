@@ -4,7 +4,7 @@ from torch import nn
 
 from tests.conftest import tiny_net
 from turbosvm.errors import TurboSVMError
-from turbosvm.models.contract import check_classes, find_head, load_state, state_of
+from turbosvm.models.contract import check_fit, find_head, load_state, state_of
 from turbosvm.models.registry import MODELS, build_model
 
 
@@ -48,7 +48,26 @@ def test_a_wrong_head_is_answered_with_the_linear_layers(name: str | None, sente
 
 def test_the_head_must_have_a_row_for_each_class() -> None:
     with pytest.raises(TurboSVMError, match="The head 'head' of model TinyNet has 3 classes, the data has 62"):
-        check_classes(tiny_net(), find_head(tiny_net()), 62)
+        check_fit(tiny_net(), find_head(tiny_net()), torch.zeros(2, 4), 62)
+
+
+def test_a_model_must_take_the_inputs_and_give_logits() -> None:
+    net = tiny_net()
+    check_fit(net, find_head(net), torch.zeros(2, 4), 3)
+    with pytest.raises(
+        TurboSVMError, match=r"Model TinyNet cannot take inputs of shape \[2, 9\] and type torch.float32: "
+    ):
+        check_fit(net, find_head(net), torch.zeros(2, 9), 3)
+    spatial = nn.Sequential(nn.Linear(4, 3))
+    with pytest.raises(TurboSVMError, match=r"must give logits of shape \[2, 3\], not \[2, 5, 3\]"):
+        check_fit(spatial, find_head(spatial, "0"), torch.zeros(2, 5, 4), 3)
+
+
+def test_checking_changes_neither_mode_nor_running_statistics() -> None:
+    net = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3))
+    check_fit(net, find_head(net, "1"), torch.ones(2, 4), 3)
+    assert net.training
+    assert torch.equal(net[0].running_mean, torch.zeros(4))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from turbosvm.cli.progress import RoundsDisplay, making
-from turbosvm.experiment.build import build_algorithm, build_data
+from turbosvm.data.federated import FederatedData
+from turbosvm.experiment.build import build_algorithm, build_data, build_federation, build_module
 from turbosvm.experiment.config import Config
 from turbosvm.experiment.runner import run_experiment
 from turbosvm.files import cannot_write, new_folder, write_atomically
@@ -23,11 +24,7 @@ from turbosvm.report.tables import markdown, summary
 def carry_out(configs: list[Config], out: Path, name: str) -> None:
     """Run the configs one after another into one new folder under `out`, then show what came of it."""
     console = Console()
-    for config in configs:  # a mistake in the last one is found before any work is done
-        build_algorithm(config.algorithm)
-        find_factory(config.model.name)
-    with making(configs[0].data.name, console) as on_progress:
-        data = build_data(configs[0].data, on_progress)
+    data = _prepare(configs, console)
     root = new_folder(out, f"{datetime.now():%Y%m%d-%H%M%S}-{name}-{data.name}")
     labels = [f"{config.algorithm.name} seed {config.seed}" for config in configs]
     interrupted, folders = False, []
@@ -42,6 +39,18 @@ def carry_out(configs: list[Config], out: Path, name: str) -> None:
     if interrupted:
         console.print("Stopped; the records so far are kept.", highlight=False)
         raise typer.Exit(130)
+
+
+def _prepare(configs: list[Config], console: Console) -> FederatedData:
+    """Make or open the data, and find mistakes in any of the configs before the first one runs."""
+    for config in configs:
+        build_algorithm(config.algorithm)
+        find_factory(config.model.name)
+    with making(configs[0].data.name, console) as on_progress:
+        data = build_data(configs[0].data, on_progress)
+    for config in configs:
+        build_federation(config, data, build_module(config, len(data.classes)))
+    return data
 
 
 def _show(runs: list[RunRecords], root: Path, console: Console) -> None:

@@ -88,5 +88,10 @@ class FederatedData:
     def user_tensors(self, index: int, device: torch.device) -> tuple[Tensor, Tensor]:
         """One user's inputs and labels on a device; images stay uint8, tokens and labels become int64."""
         inputs, labels = self.user(index)
+        if len(labels) and not 0 <= labels.min() <= labels.max() < len(self.classes):
+            raise TurboSVMError(
+                f"Data '{self.name}': user '{self.users[index]}' has labels from {labels.min()} to {labels.max()}; "
+                f"they must be 0 to {len(self.classes) - 1}, one for each class."
+            )
         kind = torch.int64 if self.tokens else None
         return torch.tensor(inputs, dtype=kind, device=device), torch.tensor(labels, dtype=torch.int64, device=device)

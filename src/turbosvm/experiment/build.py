@@ -18,7 +18,8 @@ from turbosvm.data.split import split_users
 from turbosvm.errors import TurboSVMError, unknown
 from turbosvm.experiment.config import AlgorithmConfig, Config, DataConfig
 from turbosvm.experiment.presets import PRESETS
-from turbosvm.models.contract import check_classes, find_head
+from turbosvm.inputs import as_model_input
+from turbosvm.models.contract import check_fit, find_head
 from turbosvm.models.registry import build_model, takes_option
 from turbosvm.simulation import Federation, Plan
 
@@ -74,9 +75,11 @@ def build_federation(config: Config, data: FederatedData, module: nn.Module) -> 
             f"Config key 'clients_per_round' is {config.clients_per_round}; "
             f"it must be from 1 to {len(split.train)}, the number of training users in '{data.name}'."
         )
-    head = find_head(module, config.model.head)
-    check_classes(module, head, len(data.classes))
-    return Federation(data, split, module.to(build_device(config.device)), head)
+    head, device = find_head(module, config.model.head), build_device(config.device)
+    module = module.to(device)
+    some_inputs, _ = data.user_tensors(split.train[0], device)
+    check_fit(module, head, as_model_input(some_inputs[:2]), len(data.classes))
+    return Federation(data, split, module, head)
 
 
 def build_plan(config: Config) -> Plan:

@@ -61,14 +61,28 @@ def find_head(module: nn.Module, name: str | None = None) -> Head:
     return Head(f"{name}.weight", None if layer.bias is None else f"{name}.bias")
 
 
-def check_classes(module: nn.Module, head: Head, classes: int) -> None:
-    """Refuse a head whose number of rows is not the data's number of classes."""
+def check_fit(module: nn.Module, head: Head, inputs: Tensor, classes: int) -> None:
+    """Refuse a model that does not give `classes` logits for each of these inputs; its numbers stay as they are."""
+    kind = type(module).__name__
     rows = dict(module.named_parameters())[head.weight].shape[0]
     if rows != classes:
+        name = head.weight.removesuffix(".weight")
+        raise TurboSVMError(f"The head '{name}' of model {kind} has {rows} classes, the data has {classes}.")
+    was_training = module.training
+    module.eval()
+    try:
+        with torch.no_grad():
+            logits = module(inputs)
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        what = str(error).splitlines()[0]
         raise TurboSVMError(
-            f"The head '{head.weight.removesuffix('.weight')}' of model {type(module).__name__} has {rows} classes, "
-            f"the data has {classes}."
-        )
+            f"Model {kind} cannot take inputs of shape {list(inputs.shape)} and type {inputs.dtype}: {what}"
+        ) from error
+    finally:
+        module.train(was_training)
+    if getattr(logits, "shape", None) != (len(inputs), classes):
+        got = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise TurboSVMError(f"Model {kind} must give logits of shape {[len(inputs), classes]}, not {got}.")
 
 
 def state_of(module: nn.Module) -> ModelState:
