@@ -121,7 +121,7 @@ def resolve_config(
         raise unknown("preset", preset, PRESETS)
     given = merge_layers([read_yaml(file) if file else {}, overrides or {}])
     algorithm = merge_layers([{"algorithm": {"name": "fedavg"}}, given])["algorithm"]
-    tuned = TUNED[preset].get(algorithm["name"], {}) if isinstance(algorithm, dict) else {}
+    tuned = TUNED.get(preset, {}).get(algorithm["name"], {}) if isinstance(algorithm, dict) else {}
     try:
         return Config.model_validate(merge_layers([PRESETS[preset], {"algorithm": tuned}, given]))
     except ValidationError as error:
