@@ -24,6 +24,7 @@ docs: .venv/ready
 # Made once, and again when the dependencies change. The package itself is installed in place, so edits need no step.
 .venv/ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(v < (3, 11) and f"Python 3.11 or newer is needed, this is {v[0]}.{v[1]}; try: make PYTHON=python3.11")'
+	@echo 'Setting up .venv: this takes some minutes, once.'
 	$(PYTHON) -m venv .venv
 	$(IN) pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
 	@touch $@

@@ -1,3 +1,4 @@
+import math
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import turbosvm
 from tests.conftest import TinyNet, tiny_net
 from turbosvm.data.federated import FederatedData
 
-FAST: dict[str, Any] = {"rounds": 5, "clients_per_round": 3, "client": {"batch_size": 4}}
+FAST: dict[str, Any] = {"rounds": 5, "evaluate_every": 1, "clients_per_round": 3, "client": {"batch_size": 4}}
 
 
 def test_ones_own_data_and_model(tiny_data: FederatedData, tmp_path: Path) -> None:
@@ -42,7 +43,7 @@ def test_nested_settings_as_dictionaries_or_with_dots(tiny_data: FederatedData) 
     result = turbosvm.run("fedavgm", data=tiny_data, model=tiny_net(), **FAST, **dotted)
     assert result.config.client.batch_size == 4
     assert result.config.data.held_out == 0.5
-    assert result.config.data.name == "blobs"
+    assert result.config.data.name == "(own) blobs"
     assert result.config.algorithm.body["momentum"] == 0.5
 
 
@@ -61,6 +62,45 @@ def test_a_mistake_in_the_last_name_is_found_first(tiny_data: FederatedData, tmp
     with pytest.raises(turbosvm.TurboSVMError, match="Unknown algorithm 'fedvag'"):
         turbosvm.compare(["fedavg", "fedvag"], data=tiny_data, model=tiny_net(), out=tmp_path / "runs", **FAST)
     assert not (tmp_path / "runs").exists()
+
+
+def test_compare_takes_the_configs_seed_and_each_once(tiny_data: FederatedData, tmp_path: Path) -> None:
+    arguments = {"data": tiny_data, "model": tiny_net(), **FAST}
+    assert [result.config.seed for result in turbosvm.compare("fedavg", seed=5, **arguments).results] == [5]
+    twice = turbosvm.compare(["fedavg", "fedavg"], seeds=[0, 0], out=tmp_path / "out", **arguments)
+    assert len(twice.results) == 1
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "curves.png",
+        "fedavg-seed0",
+        "table.csv",
+        "table.md",
+    }
+    with pytest.raises(turbosvm.TurboSVMError, match="at least one algorithm and one seed"):
+        turbosvm.compare([], **arguments)
+
+
+def test_each_record_can_be_watched(tiny_data: FederatedData) -> None:
+    seen: list[int] = []
+    turbosvm.run(data=tiny_data, model=tiny_net(), on_record=lambda record: seen.append(record["round"]), **FAST)
+    assert seen == [1, 2, 3, 4, 5]
+
+
+def test_a_diverged_run_still_has_a_result(tiny_data: FederatedData) -> None:
+    result = turbosvm.run(data=tiny_data, model=tiny_net(), **{**FAST, "client": {"learning_rate": 1e30}})
+    assert math.isnan(result.final["loss"])
+    assert result.final["accuracy"] == 0
+    assert "accuracy 0.0%" in repr(result)
+
+
+def test_own_things_are_named_as_such_and_classes_are_not_models(tiny_data: FederatedData) -> None:
+    result = turbosvm.run(data=tiny_data, model=tiny_net(), **FAST)
+    assert (result.config.data.name, result.config.model.name) == ("(own) blobs", "(own) TinyNet")
+    with pytest.raises(turbosvm.TurboSVMError, match="was handed over in Python"):
+        turbosvm.run(data="(own) blobs", **FAST)
+    with pytest.raises(turbosvm.TurboSVMError, match="was handed over in Python"):
+        turbosvm.run(data=tiny_data, model="(own) TinyNet", **FAST)
+    with pytest.raises(turbosvm.TurboSVMError, match="the class TinyNet; hand over an object"):
+        turbosvm.run(data=tiny_data, model=TinyNet, **FAST)  # type: ignore[arg-type]
 
 
 def test_the_package_says_what_it_has() -> None:

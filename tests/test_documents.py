@@ -1,4 +1,4 @@
-"""The README's commands and the documents' Python do what they say: all of them are run."""
+"""The README's commands and Python, and those on bringing one's own model and data, are all run."""
 
 import re
 from pathlib import Path

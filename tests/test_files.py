@@ -43,12 +43,18 @@ def test_where_two_make_the_same_folder_the_first_stays(tmp_path: Path) -> None:
         (folder / "who").write_text("fast")
 
     def slow(folder: Path) -> None:
-        make_folder_atomically(tmp_path / "set", fast)
+        make_folder_atomically(tmp_path / "set", fast, keep_existing=True)
         (folder / "who").write_text("slow")
 
-    make_folder_atomically(tmp_path / "set", slow)
+    make_folder_atomically(tmp_path / "set", slow, keep_existing=True)
     assert (tmp_path / "set" / "who").read_text() == "fast"
     assert [path.name for path in tmp_path.iterdir()] == ["set"]
+
+
+def test_a_folder_that_is_there_is_not_overwritten_in_silence(tmp_path: Path) -> None:
+    (tmp_path / "set").mkdir()
+    with pytest.raises(TurboSVMError, match="set' is there already; remove it, or choose another name"):
+        make_folder_atomically(tmp_path / "set", lambda folder: None)
 
 
 def test_new_folders_never_share_a_name(tmp_path: Path) -> None:
@@ -57,5 +63,5 @@ def test_new_folders_never_share_a_name(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(TurboSVMError, match=r"Cannot write folder '.*file/run': Not a directory|File exists"):
+    with pytest.raises(TurboSVMError, match=r"Cannot write folder '.*file/run': (Not a directory|File exists)"):
         new_folder(tmp_path / "file", "run")

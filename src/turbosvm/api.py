@@ -1,6 +1,6 @@
 """The Python entry point: `turbosvm.run` and `turbosvm.compare`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,13 @@ from torch import nn
 
 from turbosvm.algorithms.catalogue import find_algorithm
 from turbosvm.data.federated import FederatedData
+from turbosvm.errors import TurboSVMError
 from turbosvm.evaluation.milestones import RoundsToTarget
 from turbosvm.experiment.config import Config, merge_layers, nest, resolve_config
 from turbosvm.experiment.runner import run_experiment
-from turbosvm.report.curves import draw_curves
+from turbosvm.names import OWN
+from turbosvm.report.curves import draw_curves, save_figure
+from turbosvm.report.folder import save_report
 from turbosvm.report.records import RunRecords
 from turbosvm.report.tables import summary
 
@@ -32,6 +35,11 @@ class Result:
     folder: Path | None
     """Where the run was saved, if it was."""
     _report: RunRecords
+
+    def __repr__(self) -> str:
+        final = self.final
+        end = f"accuracy {final['accuracy']:.1%} after round {final['round']}" if final else "nothing evaluated"
+        return f"Result({self._report.algorithm} on {self._report.data}, seed {self._report.seed}: {end})"
 
     def rounds_to(self, target: float) -> RoundsToTarget:
         """Rounds until the accuracy on held-out users was first at least `target`; prints as '57' or '>100'."""
@@ -53,6 +61,9 @@ class Comparison:
 
     results: tuple[Result, ...]
 
+    def __repr__(self) -> str:
+        return f"Comparison{self.results}"
+
     @property
     def table(self) -> pd.DataFrame:
         """A row for each algorithm: rounds to target and final metrics, mean ± std over seeds."""
@@ -66,12 +77,13 @@ class Comparison:
 def run(
     algorithm: str = "fedavg",
     *,
-    data: str | FederatedData | None = None,
+    data: str | Path | FederatedData | None = None,
     model: str | nn.Module | None = None,
     head: str | None = None,
     preset: str = "glyphs",
     config: str | Path | None = None,
     out: str | Path | None = None,
+    on_record: Callable[[dict[str, Any]], None] | None = None,
     **settings: Any,
 ) -> Result:
     """Run one federated algorithm on one data set.
@@ -83,7 +95,8 @@ def run(
         head: the name of the model's last linear layer, where the model does not say it itself.
         preset: settings to start from: 'glyphs', 'femnist', 'celeba' or 'shakespeare'.
         config: a YAML file of settings, on top of the preset.
-        out: a folder to save the run in; without it nothing is written.
+        out: a folder to save the run under, as `ALGORITHM-seedN`; without it nothing is written.
+        on_record: called with each round's record as the round ends, for progress displays of your own.
         settings: any key of the config; nested ones as dictionaries, or with dots: `**{"data.held_out": 0.2}`.
 
     Example:
@@ -99,6 +112,7 @@ def run(
         data if isinstance(data, FederatedData) else None,
         model if isinstance(model, nn.Module) else None,
         Path(out) if out else None,
+        on_record,
     )
     if outcome.interrupted:
         raise KeyboardInterrupt
@@ -107,22 +121,39 @@ def run(
     return Result(resolved, frame, outcome.module, outcome.folder, report)
 
 
-def compare(algorithms: Iterable[str], *, seeds: Iterable[int] = (0,), **arguments: Any) -> Comparison:
+def compare(
+    algorithms: str | Iterable[str],
+    *,
+    seeds: int | Iterable[int] | None = None,
+    out: str | Path | None = None,
+    **arguments: Any,
+) -> Comparison:
     """Run several algorithms at each of the seeds; the other arguments are those of `run`.
+
+    With `out`, the table and the curves are saved beside the runs.
 
     Example:
         >>> comparison = turbosvm.compare(["fedavg", "fedavgm"], seeds=[0, 1, 2], rounds=50)
         >>> print(comparison.table)
     """
-    names, seeds = list(algorithms), list(seeds)
+    names = list(dict.fromkeys([algorithms] if isinstance(algorithms, str) else algorithms))
     for name in names:
         find_algorithm(name)  # a mistake in the last name is found before the first run
-    return Comparison(tuple(run(name, **arguments, seed=seed) for name in names for seed in seeds))
+    if seeds is not None:
+        settings = [{"seed": seed} for seed in dict.fromkeys([seeds] if isinstance(seeds, int) else seeds)]
+    else:
+        settings = [{}]
+    if not names or not settings:
+        raise TurboSVMError("A comparison needs at least one algorithm and one seed.")
+    results = tuple(run(name, out=out, **{**arguments, **seed}) for name in names for seed in settings)
+    if out:
+        save_report([result._report for result in results], Path(out))
+    return Comparison(results)
 
 
 def _resolve(
     algorithm: str,
-    data: str | FederatedData | None,
+    data: str | Path | FederatedData | None,
     model: str | nn.Module | None,
     head: str | None,
     preset: str,
@@ -131,10 +162,12 @@ def _resolve(
 ) -> Config:
     """Put the config together; own data and models appear in it by their names."""
     names: dict[str, Any] = {"algorithm": {"name": algorithm}, "model": {}}
+    if isinstance(model, type):
+        raise TurboSVMError(f"The model is the class {model.__name__}; hand over an object, {model.__name__}().")
     if data is not None:
-        names["data"] = {"name": data.name if isinstance(data, FederatedData) else data}
+        names["data"] = {"name": f"{OWN}{data.name}" if isinstance(data, FederatedData) else str(data)}
     if model is not None:
-        names["model"]["name"] = type(model).__name__ if isinstance(model, nn.Module) else model
+        names["model"]["name"] = f"{OWN}{type(model).__name__}" if isinstance(model, nn.Module) else model
     if head is not None:
         names["model"]["head"] = head
     given = [nest(key, value) for key, value in settings.items()]
@@ -144,5 +177,5 @@ def _resolve(
 def _plot(runs: Sequence[RunRecords], path: str | Path | None) -> Figure:
     figure = draw_curves(runs)
     if path is not None:
-        figure.savefig(path)
+        save_figure(figure, Path(path))
     return figure

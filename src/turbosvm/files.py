@@ -51,11 +51,13 @@ def new_folder(root: Path, name: str) -> Path:
     return path
 
 
-def make_folder_atomically(folder: Path, fill: Callable[[Path], None]) -> None:
+def make_folder_atomically(folder: Path, fill: Callable[[Path], None], keep_existing: bool = False) -> None:
     """Let `fill` write into a temporary folder beside `folder`, then move it there.
 
-    Where another process was faster, its folder is kept and ours is thrown away.
+    A folder that is there already is an error, unless whoever was faster has made the same thing (`keep_existing`).
     """
+    if folder.exists() and not keep_existing:
+        raise TurboSVMError(f"'{folder}' is there already; remove it, or choose another name.")
     with cannot_write("folder", folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
@@ -66,7 +68,7 @@ def make_folder_atomically(folder: Path, fill: Callable[[Path], None]) -> None:
             try:
                 temporary.rename(folder)
             except OSError:
-                if not folder.is_dir():
+                if not (keep_existing and folder.is_dir()):
                     raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -19,6 +19,7 @@ from turbosvm.data.federated import FederatedData
 from turbosvm.data.split import Split
 from turbosvm.evaluation.metrics import Metrics, evaluate
 from turbosvm.models.contract import Head, load_state, state_of
+from turbosvm.randomness import lend_to_global
 from turbosvm.stopwatch import Stopwatch
 from turbosvm.types import Diagnostics, ModelState, ServerState
 
@@ -77,7 +78,8 @@ def simulate(federation: Federation, algorithm: Algorithm, plan: Plan) -> Iterat
         load_state(module, model)
         watch.lap("merge")
         due = number % plan.evaluate_every == 0 or number == plan.rounds
-        metrics = evaluate(module, test_inputs, test_labels, len(data.classes)) if due else None
+        with lend_to_global(plan.seed, "layers", number, "evaluation"):
+            metrics = evaluate(module, test_inputs, test_labels, len(data.classes)) if due else None
         watch.lap("evaluate")
         traffic = len(ids) * model.nbytes
         yield Round(

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from turbosvm.algorithms.averaging import merge_buffers, shares
+from turbosvm.algorithms.averaging import merge_buffers, shares, weighted_mean
 from turbosvm.algorithms.body.mean import Mean
 from turbosvm.algorithms.body.momentum import Momentum
 from turbosvm.algorithms.objective.plain import Plain
@@ -34,6 +34,11 @@ def test_mean_weighs_clients_by_their_samples() -> None:
     assert merged.weights["w"].tolist() == [1.0, 6.0]  # (1*4 + 3*0)/4, (1*0 + 3*8)/4
 
 
+def test_numbers_that_no_client_changed_stay_as_they_are() -> None:
+    frozen = torch.linspace(-1, 1, 101)
+    assert torch.equal(weighted_mean(frozen.expand(7, -1), torch.tensor([3, 1, 4, 1, 5, 9, 2])), frozen)
+
+
 def test_scaling_all_sample_counts_changes_nothing() -> None:
     assert torch.equal(shares(torch.tensor([1, 3])), shares(torch.tensor([1_000_000_007, 3_000_000_021])))
 
@@ -56,7 +61,7 @@ def test_momentum_zero_is_the_mean() -> None:
     )
 
 
-@pytest.mark.parametrize(("momentum", "rate"), [(1.0, 1.0), (-0.1, 1.0), (0.9, 0.0)])
+@pytest.mark.parametrize(("momentum", "rate"), [(1.0, 1.0), (-0.1, 1.0), (0.9, 0.0), (0.9, float("inf"))])
 def test_momentum_refuses_values_out_of_range(momentum: float, rate: float) -> None:
     with pytest.raises(TurboSVMError, match="must be"):
         Momentum(momentum, rate)

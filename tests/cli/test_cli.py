@@ -1,6 +1,7 @@
 """The command line, as a person sees it: what it prints, what it leaves, how it ends."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -64,6 +65,7 @@ def test_run_ends_with_a_table_and_a_folder(tmp_path: Path, capsys: pytest.Captu
     shown = capsys.readouterr().out
     (root,) = (tmp_path / "runs").iterdir()
     assert f"Table, curves and records: runs/{root.name}" in shown
+    assert re.search(r"blobs: \d+ users train \(\d+ samples\), \d+ are held out", shown)
     assert all(word in shown for word in ("rounds to 60%", "accuracy", "macro F1", "MCC", "round 4/4", "rounds/s"))
     assert (root / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert pd.read_csv(root / "table.csv")["algorithm"].tolist() == ["fedavg"]
@@ -80,6 +82,19 @@ def test_compare_pairs_cohorts_over_algorithms_and_seeds(tmp_path: Path) -> None
     }
     assert cohorts["fedavg-seed0"] == cohorts["fedavgm-seed0"] != cohorts["fedavg-seed1"]
     assert (root / "table.md").read_text().count("\n") == 4
+
+
+def test_compare_takes_the_configs_seed_and_one_algorithms_options(tmp_path: Path) -> None:
+    assert turbosvm("compare", "fedavg", "fedavgm", *OWN, "--set", "seed=5", "--set", "fedavgm.body.momentum=0.5") == 0
+    (saved,) = (tmp_path / "runs").glob("*/fedavgm-seed5/config.yaml")
+    assert "momentum: 0.5" in saved.read_text()
+
+
+def test_a_diverged_run_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert turbosvm("run", "fedavg", *OWN, "--set", "client.learning_rate=1e30", "--out", "a [b] c") == 0
+    shown = capsys.readouterr().out
+    assert "fedavg seed 0 diverged" in shown
+    assert "records: a [b] c/" in shown
 
 
 def test_settings_from_a_file(tmp_path: Path) -> None:
@@ -113,6 +128,11 @@ def test_settings_from_a_file(tmp_path: Path) -> None:
             "Unknown head layer of model Net 'layer.2'; allowed: layers.0, layers.2",
         ),
         (("run", "fedavg", "--data", "blobs", "--rounds", "1"), "Model SmallCNN cannot take inputs of shape [2, 4]"),
+        (("run", "fedavg", "--set", "model=5"), "Config key 'model' is 5; it must be"),
+        (
+            ("run", "fedavg", "--preset", "celeba", "--data", "glyphs"),
+            "Model CelebaCNN cannot take inputs of shape [2, 1, 28",
+        ),
         (("run", "fedavg", *OWN, "--out", "blobs/labels.npy"), "Cannot write folder 'blobs/labels.npy/"),
         (("compare", "fedavg", "--seeds", "one"), "Seeds 'one' are not whole numbers"),
         (("data", "make", "--users", "0"), "Glyphs need users of at least 1, not 0."),
@@ -134,7 +154,7 @@ def test_a_cache_folder_that_cannot_be_written(
 ) -> None:
     monkeypatch.setenv("TURBOSVM_CACHE", str(tmp_path / "blobs" / "labels.npy"))
     assert turbosvm("data", "make", "--users", "2", "--samples-per-user", "1") == 2
-    assert f"Error: Cannot write file '{tmp_path}/blobs/labels.npy/" in capsys.readouterr().err
+    assert re.match(f"Error: Cannot write (file|folder) '{tmp_path}/blobs/labels.npy/", capsys.readouterr().err)
 
 
 def test_data_make_and_sheet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ from turbosvm.algorithms.objective.plain import Plain
 from turbosvm.clients.sequential import train_cohort
 from turbosvm.clients.training import LocalTraining
 from turbosvm.data.federated import FederatedData
+from turbosvm.errors import TurboSVMError
 from turbosvm.models.contract import state_of
 from turbosvm.models.registry import build_model
 
@@ -72,6 +73,13 @@ def test_batchnorm_buffers_come_along_per_client() -> None:
     means = cohort.buffers["body.0.1.running_mean"]
     assert means.shape == (2, 32)
     assert not torch.equal(means[0], means[1])
+
+
+def test_a_failure_names_the_user_and_the_round() -> None:
+    data = FederatedData.from_users({"ann": (np.ones((3, 4), np.float32), [0, 1, 1])}, classes=2)
+    module = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 2))  # cannot train on the last batch, of one sample
+    with pytest.raises(TurboSVMError, match="Training failed at user 'ann' in round 5: Expected more than 1 value"):
+        train_cohort(module, state_of(module), data, [0], Plain(), LocalTraining(1, 2, 0.1), seed=0, number=5)
 
 
 class Dropping(nn.Module):

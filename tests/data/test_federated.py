@@ -26,8 +26,10 @@ def test_from_users_takes_tensors_and_lists() -> None:
     [
         ({}, "has no users"),
         ({"ann": (np.zeros((2, 1)), [0])}, "user 'ann' has 2 inputs but 1 labels"),
-        ({"ann": (np.zeros((1, 1)), [5])}, "labels must be 0 to 1"),
-        ({"ann": (np.zeros((1, 1)), [-1])}, "labels must be 0 to 1"),
+        ({"ann": (np.zeros((1, 1)), [5])}, "user 'ann' has labels from 5 to 5; they must be 0 to 1"),
+        ({"ann": (np.zeros((1, 1)), [-1])}, "user 'ann' has labels from -1 to -1; they must be 0 to 1"),
+        ({"ann": (np.zeros((1, 1)), [0.5])}, "labels must be one whole number a sample, not float64"),
+        ({"a": (np.zeros((1, 3)), [0]), "b": (np.zeros((1, 4)), [0])}, "inputs of user 'b' have shape .4. each"),
     ],
 )
 def test_wrong_samples_are_refused(samples: dict[str, tuple[object, object]], sentence: str) -> None:
@@ -37,10 +39,14 @@ def test_wrong_samples_are_refused(samples: dict[str, tuple[object, object]], se
 
 def test_wrong_offsets_are_refused() -> None:
     inputs, labels = np.zeros((4, 1)), np.zeros(4, np.int64)
-    with pytest.raises(TurboSVMError, match="offsets must be 3 numbers from 0 to 4"):
+    with pytest.raises(TurboSVMError, match="offsets must go from 0 to 4, the number of samples"):
         FederatedData("d", inputs, labels, np.array([0, 2, 3]), ("a", "b"), ("x",))
     with pytest.raises(TurboSVMError, match="offsets fall at user 'b'"):
         FederatedData("d", inputs, labels, np.array([0, 3, 2, 4]), ("a", "b", "c"), ("x",))
+    with pytest.raises(TurboSVMError, match="offsets fall at user 'b'"):
+        FederatedData("d", inputs, labels, np.array([0, 3, 2, 4], np.uint64), ("a", "b", "c"), ("x",))
+    with pytest.raises(TurboSVMError, match="offsets must be 2 whole numbers, for 1 users"):
+        FederatedData("d", inputs, labels, np.array([0, 2, 4]), ("a",), ("x",))
     with pytest.raises(TurboSVMError, match="3 inputs but 4 labels"):
         FederatedData("d", inputs[:3], labels, np.array([0, 4]), ("a",), ("x",))
 

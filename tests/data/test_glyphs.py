@@ -72,7 +72,7 @@ def test_pixels_and_labels_are_the_same_on_every_machine() -> None:
     for user, heterogeneity in itertools.product((0, 17, 3549), (0.0, 0.5, 1.0)):
         images, labels = writer(GlyphOptions(samples_per_user=40, heterogeneity=heterogeneity), user)
         digest.update(labels.tobytes() + images.tobytes())
-    assert digest.hexdigest() == "77709e4a0382c66d691e272beb0e1f2cf8f9ebb16c05c2215fcd36bf255b94e5"
+    assert digest.hexdigest() == "7337d7dd7449582384df6c244f6f8e423517ec57b50c2ac9e9ec57a9ae4336a5"
 
 
 def test_paper_is_white_and_ink_is_black_inside_the_frame() -> None:
@@ -216,8 +216,9 @@ def test_a_cache_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypa
     ("bad", "sentence"),
     [
         ({"users": 0}, "users of at least 1, not 0"),
-        ({"samples_per_user": 0.5}, "samples_per_user of at least 1, not 0.5"),
-        ({"samples_per_user": float("nan")}, "samples_per_user of at least 1, not nan"),
+        ({"samples_per_user": 0.5}, "samples_per_user from 1 to 1,000,000, not 0.5"),
+        ({"samples_per_user": float("nan")}, "samples_per_user from 1 to 1,000,000, not nan"),
+        ({"seed": -1}, "seed of at least 0, not -1"),
         ({"heterogeneity": 1.5}, "heterogeneity from 0 to 1, not 1.5"),
         ({"heterogeneity": -0.1}, "heterogeneity from 0 to 1, not -0.1"),
     ],

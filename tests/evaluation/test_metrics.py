@@ -75,9 +75,27 @@ def test_evaluate_uses_running_statistics_and_restores_the_mode() -> None:
     assert net[0].num_batches_tracked == 0
 
 
+class Echo(nn.Module):
+    """Its inputs are its logits."""
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return inputs
+
+
+def test_a_sample_whose_logits_are_not_finite_is_never_right() -> None:
+    logits = torch.tensor([[math.nan, 1.0, 2.0], [1.0, 2.0, 3.0], [3.0, math.inf, 1.0], [0.0, 1.0, 0.0]])
+    got = evaluate(Echo(), logits, torch.tensor([0, 2, 1, 1]), 3)
+    as_other_class = np.array([3, 2, 3, 1])
+    truth = np.array([0, 2, 1, 1])
+    assert got.accuracy == 0.5
+    assert got.macro_f1 == pytest.approx(sk.f1_score(truth, as_other_class, labels=[0, 1, 2], average="macro"))
+    assert got.mcc == pytest.approx(sk.matthews_corrcoef(truth, as_other_class))
+
+
 def test_a_broken_model_scores_nan_not_a_number() -> None:
     net = tiny_net()
     nn.init.constant_(net.head.bias, math.nan)
     got = evaluate(net, torch.randn(8, 4), torch.arange(8) % 3, 3)
+    assert got.accuracy == 0
     assert math.isnan(got.loss)
     assert math.isnan(got.auc)

@@ -2,43 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from turbosvm.algorithms.body.momentum import Momentum
 from turbosvm.data import store
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
-from turbosvm.experiment.build import build_algorithm, build_data, build_device, build_federation, build_module
-from turbosvm.experiment.config import AlgorithmConfig, DataConfig, resolve_config
-
-
-def test_hyperparameters_replace_the_catalogues_and_are_converted() -> None:
-    algorithm = build_algorithm(AlgorithmConfig(name="fedavgm", body={"momentum": "5e-1"}))
-    assert algorithm.body == Momentum(momentum=0.5, learning_rate=1.0)
-
-
-@pytest.mark.parametrize(
-    ("config", "sentence"),
-    [
-        (
-            AlgorithmConfig(name="fedavgm", body={"momentun": 1}),
-            "Unknown option in the body rule of fedavgm 'momentun'",
-        ),
-        (
-            AlgorithmConfig(name="fedavgm", body={"momentum": 2}),
-            "momentum is 2.0; it must be at least 0 and less than 1",
-        ),
-        (
-            AlgorithmConfig(name="fedavgm", body={"momentum": "x"}),
-            "Option 'momentum' of the body rule of fedavgm is 'x'",
-        ),
-        (
-            AlgorithmConfig(name="fedavg", head={"cost": 2}),
-            "The head rule of fedavg has no options, so 'cost' cannot be set",
-        ),
-    ],
-)
-def test_wrong_hyperparameters_are_explained(config: AlgorithmConfig, sentence: str) -> None:
-    with pytest.raises(TurboSVMError, match=sentence):
-        build_algorithm(config)
+from turbosvm.experiment.build import build_data, build_device, build_federation, build_module
+from turbosvm.experiment.config import DataConfig, resolve_config
 
 
 def test_data_is_built_in_or_a_folder(tiny_data: FederatedData, tmp_path: Path) -> None:

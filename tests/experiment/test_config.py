@@ -37,10 +37,31 @@ def test_presets_are_the_papers(preset: str, rate: float, batch: int, minimum: i
 
 
 def test_a_task_has_its_own_hyperparameters_for_an_algorithm() -> None:
-    assert resolve_config("glyphs", overrides={"algorithm": "fedavgm"}).algorithm.body == {"learning_rate": 0.5}
-    assert resolve_config("glyphs", overrides={"algorithm": "fedavg"}).algorithm.body == {}
-    own = {"name": "fedavgm", "body": {"learning_rate": 2.0}}
-    assert resolve_config("glyphs", overrides={"algorithm": own}).algorithm.body == {"learning_rate": 2.0}
+    def rate(preset: str, data: str, **more: Any) -> float:
+        config = resolve_config(preset, overrides={"algorithm": {"name": "fedavgm"}, "data": data, **more})
+        return float(config.algorithm.body["learning_rate"])
+
+    assert rate("glyphs", "glyphs") == rate("femnist", "glyphs") == 0.5
+    assert rate("glyphs", "elsewhere") == 1.0
+    assert rate("glyphs", "glyphs", fedavgm={"body": {"learning_rate": 2.0}}) == 2.0
+
+
+def test_one_algorithms_options_can_be_set_in_a_comparison() -> None:
+    overrides = {"fedavgm": {"body": {"momentum": 0.8}}}
+    assert resolve_config(overrides={**overrides, "algorithm": "fedavgm"}).algorithm.body["momentum"] == 0.8
+    assert resolve_config(overrides={**overrides, "algorithm": "fedavg"}).algorithm.body == {}
+
+
+def test_a_resolved_config_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    config = resolve_config("femnist", overrides={"algorithm": "fedavgm", "data": "here"})
+    assert config.algorithm.body == {"momentum": 0.9, "learning_rate": 1.0}
+    assert config.data.name == str(tmp_path / "here")
+    assert config.threads is not None
+    saved = tmp_path / "config.yaml"
+    saved.write_text(config.to_yaml())
+    monkeypatch.chdir("/")
+    assert resolve_config(file=saved, overrides={"algorithm": {"name": "fedavgm"}}) == config
 
 
 def test_glyphs_settings_belong_to_glyphs_only() -> None:
@@ -70,7 +91,7 @@ def test_a_name_and_its_options_can_come_from_different_layers() -> None:
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
-        ({"round": 5}, "Unknown config key 'round'; allowed: algorithm, client, .* Did you mean 'rounds'?"),
+        ({"round": 5}, r"Unknown config key 'round'; allowed: algorithm, client, .* Did you mean 'rounds'\?"),
         ({"client": {"epoch": 5}}, r"Unknown config key in 'client' 'epoch'; .* Did you mean 'epochs'\?"),
         ({"data": {"glyphs": {"user": 5}}}, r"Unknown config key in 'data.glyphs' 'user'; .* Did you mean 'users'\?"),
         ({"rounds": 0}, "Config key 'rounds' is 0; it must be greater than or equal to 1."),
@@ -84,6 +105,8 @@ def test_a_name_and_its_options_can_come_from_different_layers() -> None:
         ),
         ({"device": "tpu"}, "Config key 'device' is 'tpu'; it must be 'auto', 'cpu' or 'cuda'."),
         ({"client": 3}, "Config key 'client' is 3; it must be a valid dictionary"),
+        ({"algorithm": {"name": "fedagv"}}, r"Unknown algorithm 'fedagv'; .* Did you mean 'fedavg'\?"),
+        ({"algorithm": {"name": [1]}}, "Config key 'algorithm.name' is .1.; it must be a valid string"),
     ],
 )
 def test_mistakes_name_the_key_and_what_is_allowed(overrides: dict[str, Any], sentence: str) -> None:

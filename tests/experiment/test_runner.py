@@ -12,11 +12,13 @@ from tests.conftest import tiny_net
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.config import Config, resolve_config
+from turbosvm.experiment.folder import RunFolder
 from turbosvm.experiment.runner import Outcome, run_experiment
 
 
 def config(**overrides: Any) -> Config:
-    return resolve_config(overrides={"rounds": 6, "clients_per_round": 3, "client": {"batch_size": 4}, **overrides})
+    short = {"rounds": 6, "clients_per_round": 3, "evaluate_every": 1, "client": {"batch_size": 4}}
+    return resolve_config(overrides={**short, **overrides})
 
 
 def run(data: FederatedData, root: Path | None = None, **overrides: Any) -> Outcome:
@@ -35,6 +37,7 @@ def test_a_run_folder_holds_all_that_is_needed_to_trust_it(tiny_data: FederatedD
     assert Config.model_validate(yaml.safe_load((outcome.folder / "config.yaml").read_text())) == config()
     environment = json.loads((outcome.folder / "environment.json").read_text())
     assert environment["packages"]["torch"] == torch.__version__
+    assert environment["data"]["users_train"] + environment["data"]["users_held_out"] == 20
     assert {"commit", "device", "cores", "turbosvm", "python", "command"} <= set(environment)
 
 
@@ -83,6 +86,54 @@ def test_an_interrupted_run_keeps_its_records_and_the_last_whole_model(
     for name, value in load_file(tmp_path / "fedavg-seed0" / "model.safetensors").items():
         assert torch.equal(value, short.module.state_dict()[name])
         assert torch.equal(value, outcome.module.state_dict()[name])
+
+
+def test_the_number_of_threads_is_the_configs_and_is_given_back(tiny_data: FederatedData) -> None:
+    before = torch.get_num_threads()
+    seen: list[int] = []
+    run_experiment(
+        config(threads=before + 1), tiny_data, tiny_net(), on_record=lambda _: seen.append(torch.get_num_threads())
+    )
+    assert set(seen) == {before + 1}
+    assert torch.get_num_threads() == before
+
+
+class FullDisk:
+    """A file that takes nothing, not even when it is closed."""
+
+    def write(self, _: str = "") -> None:
+        raise OSError(28, "No space left on device")
+
+    close = flush = write
+
+
+def test_a_full_disk_is_told_in_one_sentence(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "run")
+    folder._records.close()
+    folder._records = FullDisk()  # type: ignore[assignment]
+    with pytest.raises(TurboSVMError, match=r"Cannot write records in '.*run': No space left on device"):
+        folder.append({"round": 1})
+    folder.close(None)
+
+
+class Shared(torch.nn.Module):
+    """One parameter with two names, and a buffer that is not saved."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.again, self.head = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4), torch.nn.Linear(4, 3)
+        self.again.weight = self.body.weight
+        self.register_buffer("scratch", torch.zeros(2), persistent=False)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.head(self.again(self.body(inputs)))  # type: ignore[no-any-return]
+
+
+def test_the_saved_model_loads_back_whatever_its_parameters_share(tiny_data: FederatedData, tmp_path: Path) -> None:
+    outcome = run_experiment(config(model={"head": "head"}), tiny_data, Shared(), tmp_path)
+    back = Shared()
+    back.load_state_dict(load_file(tmp_path / "fedavg-seed0" / "model.safetensors"))
+    assert torch.equal(back.head.weight, outcome.module.get_parameter("head.weight"))
 
 
 def test_numbers_that_are_not_finite_are_null(tiny_data: FederatedData, tmp_path: Path) -> None:

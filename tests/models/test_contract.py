@@ -46,8 +46,32 @@ def test_a_wrong_head_is_answered_with_the_linear_layers(name: str | None, sente
     assert str(error.value).startswith(sentence)
 
 
+class Tied(nn.Module):
+    """The head shares its weight with the embedding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(3, 4)
+        self.head = nn.Linear(4, 3)
+        self.head.weight = self.embedding.weight
+
+
+def test_a_shared_weight_is_found_under_its_one_name() -> None:
+    assert find_head(Tied(), "head").names == ("embedding.weight", "head.bias")
+
+
+def test_the_model_may_be_its_own_head() -> None:
+    assert find_head(nn.Linear(4, 3), "").names == ("weight", "bias")
+
+
+def test_a_computed_weight_is_refused() -> None:
+    net = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)))
+    with pytest.raises(TurboSVMError, match="is computed from other parameters; it cannot be merged"):
+        find_head(net, "0")
+
+
 def test_the_head_must_have_a_row_for_each_class() -> None:
-    with pytest.raises(TurboSVMError, match="The head 'head' of model TinyNet has 3 classes, the data has 62"):
+    with pytest.raises(TurboSVMError, match=r"The head 'head.weight' of model TinyNet has 3 classes, the data has 62"):
         check_fit(tiny_net(), find_head(tiny_net()), torch.zeros(2, 4), 62)
 
 

@@ -45,6 +45,14 @@ def test_ones_own_model_is_imported_and_seeded() -> None:
         ("no_such_module:Net", {}, "Model 'no_such_module:Net' cannot be imported"),
         ("own_models_for_test:Nett", {}, "module 'own_models_for_test' has no class or function 'Nett'"),
         ("own_models_for_test:number", {}, "module 'own_models_for_test' has no class or function 'number'"),
+        (
+            "own_models_for_test:Net",
+            {"classes": -1},
+            "'own_models_for_test:Net' cannot be built with {'classes': -1}: ",
+        ),
+        ("small", {"embedding": "many"}, "Model 'small' cannot be built with {'embedding': 'many'}: TypeError"),
+        (":Net", {}, "Model ':Net' cannot be imported: ValueError"),
+        ("builtins:type", {}, "Model 'builtins:type' cannot be built: TypeError"),
         ("own_models_for_test:not_a_model", {}, "gave a int, not an nn.Module"),
     ],
 )

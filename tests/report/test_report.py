@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from turbosvm.errors import TurboSVMError
-from turbosvm.report.curves import draw_curves
+from turbosvm.report.curves import draw_curves, save_figure
 from turbosvm.report.records import RunRecords, read_run
 from turbosvm.report.tables import markdown, summary
 
@@ -61,6 +61,27 @@ def test_a_run_without_records_is_left_out() -> None:
     empty = RunRecords("fedavg", "blobs", 0, 0.7, pd.DataFrame())
     assert empty.final == {}
     assert summary([empty]).empty
+
+
+def test_a_target_is_named_exactly() -> None:
+    assert "rounds to 62.5%" in summary([run("fedavg", 0, [0.1, 0.9], target=0.625)])
+
+
+def test_a_diverged_run_has_numbers_all_the_same() -> None:
+    config = {"algorithm": {"name": "fedavg"}, "data": {"name": "(own) blobs"}, "seed": 0, "target": 0.7}
+    frame = pd.DataFrame([{"round": 1, "accuracy": 0.0, "macro_f1": 0.0, "mcc": 0.0, "loss": None, "auc": None}])
+    records = RunRecords.from_config(config, frame)
+    assert records.diverged
+    assert math.isnan(records.final["loss"])
+    assert records.data == "blobs"
+    assert not RUNS[0].diverged
+
+
+def test_pictures_have_the_kind_of_their_ending(tmp_path: Path) -> None:
+    save_figure(draw_curves(RUNS), tmp_path / "curves.svg")
+    assert "<svg" in (tmp_path / "curves.svg").read_text()
+    with pytest.raises(TurboSVMError, match=r"Unknown kind of picture 'foo'; allowed: .*png"):
+        save_figure(draw_curves(RUNS), tmp_path / "curves.foo")
 
 
 def test_markdown() -> None:

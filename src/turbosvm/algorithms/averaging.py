@@ -13,8 +13,12 @@ def shares(samples: Tensor) -> Tensor:
 
 
 def weighted_mean(stacked: Tensor, samples: Tensor) -> Tensor:
-    """Mean over the first axis, weighted by sample counts: sum_n |D_n| / |D_G| theta_n."""
-    mean: Tensor = torch.tensordot(shares(samples).to(stacked), stacked, dims=1)
+    """Mean over the first axis, weighted by sample counts: sum_n |D_n| / |D_G| theta_n.
+
+    Taken about the first client, so that numbers which no client changed (a frozen layer) come out as they went in.
+    """
+    about = stacked[0]
+    mean: Tensor = about + torch.tensordot(shares(samples).to(stacked), stacked - about, dims=1)
     return mean
 
 

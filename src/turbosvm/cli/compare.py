@@ -1,5 +1,6 @@
 """`turbosvm compare`: several algorithms on the same data, at the same seeds, with the same cohorts."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ def compare(
     model: options.Model = None,
     head: options.Head = None,
     rounds: options.Rounds = None,
-    seeds: Annotated[str, typer.Option(help="Seeds, with commas between them.")] = "0",
+    seeds: Annotated[str | None, typer.Option(help="Seeds, with commas between them.")] = None,
     preset: options.Preset = "glyphs",
     config: options.ConfigFile = None,
     assign: options.Assignments = None,
@@ -32,7 +33,10 @@ def compare(
     carry_out(configs, out, "compare")
 
 
-def _parse_seeds(text: str) -> list[int]:
+def _parse_seeds(text: str | None) -> Sequence[int | None]:
+    """Return the seeds; None stands for the config's own."""
+    if text is None:
+        return [None]
     try:
         seeds = [int(part) for part in text.split(",")]
     except ValueError as error:

@@ -43,9 +43,6 @@ def main() -> None:
     except TurboSVMError as error:
         typer.echo(f"Error: {error}", err=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("Stopped.", err=True)
-        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -47,4 +47,4 @@ def config_from(
 def _given(options: dict[str, Any]) -> dict[str, Any]:
     """Leave out the options that were not given."""
     nested = {key: _given(value) if isinstance(value, dict) else value for key, value in options.items()}
-    return {key: value for key, value in nested.items() if value is not None}
+    return {key: value for key, value in nested.items() if value is not None and value != {}}

@@ -58,7 +58,7 @@ class RoundsDisplay:
             self._progress.update(task, completed=done, news=news)
             if self._whole is not None:
                 self._progress.advance(self._whole)
-            if not self._live and (done % max(self._rounds // 10, 1) == 0 or done == self._rounds):
+            if not self._live and (done == 1 or done % max(self._rounds // 10, 1) == 0 or done == self._rounds):
                 left = (self._rounds - done) / speed
                 self._console.print(f"{label}  round {done}/{self._rounds}  {news}  {left:.0f} s left", highlight=False)
 

@@ -1,5 +1,6 @@
 """Carry out one or several runs for a person at a terminal: progress, table, picture, and where it all is."""
 
+import re
 from datetime import datetime
 from pathlib import Path
 
@@ -11,21 +12,26 @@ from rich.table import Table
 
 from turbosvm.cli.progress import RoundsDisplay, making
 from turbosvm.data.federated import FederatedData
-from turbosvm.experiment.build import build_algorithm, build_data, build_federation, build_module
+from turbosvm.experiment.build import build_data, build_federation, build_module
 from turbosvm.experiment.config import Config
-from turbosvm.experiment.runner import run_experiment
-from turbosvm.files import cannot_write, new_folder, write_atomically
+from turbosvm.experiment.runner import describe_data, run_experiment
+from turbosvm.files import new_folder
 from turbosvm.models.registry import find_factory
-from turbosvm.report.curves import draw_curves
+from turbosvm.report.folder import save_report
 from turbosvm.report.records import RunRecords, read_run
-from turbosvm.report.tables import markdown, summary
+from turbosvm.report.tables import summary
 
 
 def carry_out(configs: list[Config], out: Path, name: str) -> None:
     """Run the configs one after another into one new folder under `out`, then show what came of it."""
     console = Console()
-    data = _prepare(configs, console)
-    root = new_folder(out, f"{datetime.now():%Y%m%d-%H%M%S}-{name}-{data.name}")
+    try:
+        data = _prepare(configs, console)
+    except KeyboardInterrupt:
+        console.print("Stopped before the first round.")
+        raise typer.Exit(130) from None
+    plain_name = re.sub(r"[^\w.-]+", "-", data.name)
+    root = new_folder(out, f"{datetime.now():%Y%m%d-%H%M%S}-{name}-{plain_name}")
     labels = [f"{config.algorithm.name} seed {config.seed}" for config in configs]
     interrupted, folders = False, []
     with RoundsDisplay(labels, configs[0].rounds, console) as display:
@@ -37,19 +43,25 @@ def carry_out(configs: list[Config], out: Path, name: str) -> None:
                 break
     _show([read_run(folder) for folder in folders if folder], root, console)
     if interrupted:
-        console.print("Stopped; the records so far are kept.", highlight=False)
+        console.print("Stopped; the records so far are kept.")
         raise typer.Exit(130)
 
 
 def _prepare(configs: list[Config], console: Console) -> FederatedData:
     """Make or open the data, and find mistakes in any of the configs before the first one runs."""
     for config in configs:
-        build_algorithm(config.algorithm)
         find_factory(config.model.name)
     with making(configs[0].data.name, console) as on_progress:
         data = build_data(configs[0].data, on_progress)
-    for config in configs:
-        build_federation(config, data, build_module(config, len(data.classes)))
+    federations = [build_federation(config, data, build_module(config, len(data.classes))) for config in configs]
+    about = describe_data(federations[0])
+    console.print(
+        f"{data.name}: {about['users_train']} users train ({about['samples_train']:,} samples), "
+        f"{about['users_held_out']} are held out ({about['samples_held_out']:,} samples)",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
     return data
 
 
@@ -57,12 +69,14 @@ def _show(runs: list[RunRecords], root: Path, console: Console) -> None:
     table = summary(runs)
     if table.empty:
         return
-    write_atomically(root / "table.md", markdown(table))
-    write_atomically(root / "table.csv", table.to_csv(index=False))
-    with cannot_write("picture", root / "curves.png"):
-        draw_curves(runs).savefig(root / "curves.png")
-    console.print(_as_rich(table))
-    console.print(f"Table, curves and records: {root}", highlight=False, soft_wrap=True)
+    save_report(runs, root)
+    console.print(_as_rich(table), width=max(console.width, 100))
+    for run in runs:
+        if run.diverged:
+            console.print(
+                f"{run.algorithm} seed {run.seed} diverged (its loss is not finite): try smaller learning rates."
+            )
+    console.print(f"Table, curves and records: {root}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _as_rich(table: pd.DataFrame) -> Table:

@@ -85,9 +85,9 @@ def _of_many_users(data: "FederatedData", classes: int, samples: int) -> list[li
     """Find up to `samples` places of each class, a user's second one only where there are not enough users."""
     first: list[list[int]] = [[] for _ in data.classes]
     further: list[list[int]] = [[] for _ in data.classes]
-    for start, end in zip(data.offsets[:-1].tolist(), data.offsets[1:].tolist(), strict=True):
+    for user, start in enumerate(data.offsets[:-1].tolist()):
         seen: set[int] = set()
-        for place, label in enumerate(data.labels[start:end].tolist(), start):
+        for place, label in enumerate(data.user(user)[1].tolist(), start):
             (further if label in seen else first)[label].append(place)
             seen.add(label)
         if all(len(found) >= samples for found in first[:classes]):

@@ -44,13 +44,27 @@ class FederatedData:
         n, users = len(self.labels), len(self.users)
         if len(self.inputs) != n:
             raise TurboSVMError(f"Data '{self.name}' has {len(self.inputs)} inputs but {n} labels.")
-        if self.offsets.shape != (users + 1,) or self.offsets[0] != 0 or self.offsets[-1] != n:
+        if self.labels.ndim != 1 or not np.issubdtype(self.labels.dtype, np.integer):
             raise TurboSVMError(
-                f"Data '{self.name}': offsets must be {users + 1} numbers from 0 to {n}, one slice for each user."
+                f"Data '{self.name}': labels must be one whole number a sample, not {self.labels.dtype} "
+                f"of shape {self.labels.shape}."
             )
-        if np.any(np.diff(self.offsets) < 0):
-            first = int(np.argmax(np.diff(self.offsets) < 0))
+        offsets = np.asarray(self.offsets)
+        if not np.issubdtype(offsets.dtype, np.integer) or offsets.shape != (users + 1,):
+            raise TurboSVMError(f"Data '{self.name}': offsets must be {users + 1} whole numbers, for {users} users.")
+        offsets = offsets.astype(np.int64)
+        if offsets[0] != 0 or offsets[-1] != n:
+            raise TurboSVMError(f"Data '{self.name}': offsets must go from 0 to {n}, the number of samples.")
+        if np.any(np.diff(offsets) < 0):
+            first = int(np.argmax(np.diff(offsets) < 0))
             raise TurboSVMError(f"Data '{self.name}': offsets fall at user '{self.users[first]}'; they must rise.")
+        object.__setattr__(self, "offsets", offsets)
+
+    def __repr__(self) -> str:
+        return (
+            f"FederatedData('{self.name}': {len(self.users)} users, {len(self.labels)} samples, "
+            f"{len(self.classes)} classes)"
+        )
 
     @classmethod
     def from_users(
@@ -64,16 +78,22 @@ class FederatedData:
         if not samples:
             raise TurboSVMError(f"Data '{name}' has no users.")
         inputs = [np.asarray(x) for x, _ in samples.values()]
-        labels = [np.asarray(y) for _, y in samples.values()]
+        labels = [np.asarray(y, dtype=np.int64 if len(y) == 0 else None) for _, y in samples.values()]
         for user, x, y in zip(samples, inputs, labels, strict=True):
             if len(x) != len(y):
                 raise TurboSVMError(f"Data '{name}': user '{user}' has {len(x)} inputs but {len(y)} labels.")
-        names = tuple(map(str, range(classes))) if isinstance(classes, int) else tuple(classes)
-        all_labels = np.concatenate(labels)
-        if len(all_labels) and not 0 <= all_labels.min() <= all_labels.max() < len(names):
-            raise TurboSVMError(f"Data '{name}': labels must be 0 to {len(names) - 1}, one for each class.")
+            if x.shape[1:] != inputs[0].shape[1:]:
+                raise TurboSVMError(
+                    f"Data '{name}': inputs of user '{user}' have shape {list(x.shape[1:])} each, "
+                    f"those of the first user {list(inputs[0].shape[1:])}; all must be alike."
+                )
         offsets = np.concatenate([[0], np.cumsum([len(y) for y in labels])]).astype(np.int64)
-        return cls(name, np.concatenate(inputs), all_labels, offsets, tuple(samples), names, tokens)
+        names = tuple(map(str, range(classes))) if isinstance(classes, int) else tuple(classes)
+        users = tuple(map(str, samples))
+        data = cls(name, np.concatenate(inputs), np.concatenate(labels), offsets, users, names, tokens)
+        for index in range(len(users)):
+            data.user(index)  # checks the labels
+        return data
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
@@ -81,17 +101,18 @@ class FederatedData:
         return np.diff(self.offsets)
 
     def user(self, index: int) -> tuple[Array, Array]:
-        """One user's inputs and labels, as views."""
+        """One user's inputs and labels, as views; labels are checked."""
         own = slice(int(self.offsets[index]), int(self.offsets[index + 1]))
-        return self.inputs[own], self.labels[own]
-
-    def user_tensors(self, index: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """One user's inputs and labels on a device; images stay uint8, tokens and labels become int64."""
-        inputs, labels = self.user(index)
+        labels = self.labels[own]
         if len(labels) and not 0 <= labels.min() <= labels.max() < len(self.classes):
             raise TurboSVMError(
                 f"Data '{self.name}': user '{self.users[index]}' has labels from {labels.min()} to {labels.max()}; "
                 f"they must be 0 to {len(self.classes) - 1}, one for each class."
             )
+        return self.inputs[own], labels
+
+    def user_tensors(self, index: int, device: torch.device) -> tuple[Tensor, Tensor]:
+        """One user's inputs and labels on a device; images stay uint8, tokens and labels become int64."""
+        inputs, labels = self.user(index)
         kind = torch.int64 if self.tokens else None
         return torch.tensor(inputs, dtype=kind, device=device), torch.tensor(labels, dtype=torch.int64, device=device)

@@ -24,7 +24,7 @@ from turbosvm.errors import TurboSVMError
 __all__ = ["CHARACTERS", "FULL_SIZE", "GlyphOptions", "load", "sample_count", "writer"]
 
 # Raise it whenever a change alters a pixel or a label: it is in the name of the cached folder.
-VERSION = 2
+VERSION = 3
 
 Images = npt.NDArray[np.uint8]
 Labels = npt.NDArray[np.uint8]
@@ -51,8 +51,10 @@ class GlyphOptions:
     def __post_init__(self) -> None:
         if self.users < 1:
             raise TurboSVMError(f"Glyphs need users of at least 1, not {self.users}.")
-        if not 1 <= self.samples_per_user < float("inf"):
-            raise TurboSVMError(f"Glyphs need a finite samples_per_user of at least 1, not {self.samples_per_user}.")
+        if not 1 <= self.samples_per_user <= 1e6:
+            raise TurboSVMError(f"Glyphs need samples_per_user from 1 to 1,000,000, not {self.samples_per_user}.")
+        if self.seed < 0:
+            raise TurboSVMError(f"Glyphs need a seed of at least 0, not {self.seed}.")
         if not 0 <= self.heterogeneity <= 1:
             raise TurboSVMError(f"Glyphs need heterogeneity from 0 to 1, not {self.heterogeneity}.")
 
@@ -82,7 +84,9 @@ def load(options: GlyphOptions, on_progress: Callable[[int, int], None] | None =
     """
     folder = cached_at(options)
     if not folder.is_dir():
-        store.save(_make(options, on_progress), folder, made_by={"glyphs": VERSION, **asdict(options)})
+        store.save(
+            _make(options, on_progress), folder, made_by={"glyphs": VERSION, **asdict(options)}, keep_existing=True
+        )
     return store.load(folder)
 
 

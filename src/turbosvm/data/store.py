@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -25,8 +26,10 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "turbosvm"
 
 
-def save(data: FederatedData, folder: Path, made_by: Mapping[str, Any] | None = None) -> None:
-    """Write a data set as a folder, whole or not at all."""
+def save(
+    data: FederatedData, folder: Path, made_by: Mapping[str, Any] | None = None, keep_existing: bool = False
+) -> None:
+    """Write a data set as a new folder, whole or not at all; one that is there is refused, or kept if so asked."""
 
     def fill(target: Path) -> None:
         for name in ARRAYS:
@@ -40,7 +43,7 @@ def save(data: FederatedData, folder: Path, made_by: Mapping[str, Any] | None = 
         }
         (target / "manifest.json").write_text(json.dumps(manifest))
 
-    make_folder_atomically(folder, fill)
+    make_folder_atomically(folder, fill, keep_existing)
 
 
 def load(folder: Path) -> FederatedData:
@@ -65,5 +68,5 @@ def load(folder: Path) -> FederatedData:
             f"'{folder}' is not a data folder: {missing.name} is missing (it must hold manifest.json, "
             f"{', '.join(f'{name}.npy' for name in ARRAYS)})."
         ) from error
-    except (KeyError, TypeError, ValueError, OSError) as error:
+    except (KeyError, TypeError, ValueError, OSError, EOFError, BadZipFile) as error:
         raise TurboSVMError(f"Data folder '{folder}' cannot be read: {error}.") from error

@@ -1,8 +1,9 @@
 """Metrics of a classifier over all samples of the held-out users, gathered on the device.
 
-Everything but the loss and AUC is read off one K x K confusion matrix M (rows: truth, columns: prediction). Names and
-conventions are scikit-learn's: macro F1 is over the classes that occur in the truth or the predictions, an empty class
-scoring 0; MCC is the K-class form R_K (Gorodkin 2004); AUC is one-vs-rest, the plain mean over the classes that occur.
+Everything but the loss and AUC is read off one confusion matrix (rows: truth, columns: prediction). A last column
+counts samples without an answer, those whose logits are not finite: they are never right. Names and conventions are
+scikit-learn's: macro F1 is over the classes that occur in the truth or the predictions, an empty class scoring 0; MCC
+is the K-class form R_K (Gorodkin 2004); AUC is one-vs-rest, the plain mean over the classes that occur.
 """
 
 from dataclasses import dataclass
@@ -30,7 +31,8 @@ def evaluate(module: nn.Module, inputs: Tensor, labels: Tensor, classes: int, ba
     """Evaluate a model in large batches; leaves it in the mode (training or not) that it was in."""
     was_training = module.training
     module.eval()
-    confusion = torch.zeros(classes * classes, dtype=torch.int64, device=labels.device)
+    columns = classes + 1
+    confusion = torch.zeros(classes * columns, dtype=torch.int64, device=labels.device)
     loss = torch.zeros((), dtype=torch.float64, device=labels.device)
     scores = torch.empty(len(labels), classes, device=labels.device)
     for start in range(0, len(labels), batch_size):
@@ -38,10 +40,11 @@ def evaluate(module: nn.Module, inputs: Tensor, labels: Tensor, classes: int, ba
         logits = module(as_model_input(inputs[batch]))
         truth = labels[batch]
         scores[batch] = logits.softmax(dim=1)
-        confusion += torch.bincount(truth * classes + logits.argmax(dim=1), minlength=classes * classes)
+        answers = torch.where(logits.isfinite().all(dim=1), logits.argmax(dim=1), classes)
+        confusion += torch.bincount(truth * columns + answers, minlength=classes * columns)
         loss += functional.cross_entropy(logits, truth, reduction="sum").double()
     module.train(was_training)
-    matrix = confusion.view(classes, classes)
+    matrix = confusion.view(classes, columns)
     return Metrics(
         accuracy=accuracy(matrix),
         macro_f1=macro_f1(matrix),
@@ -59,7 +62,8 @@ def accuracy(confusion: Tensor) -> float:
 def macro_f1(confusion: Tensor) -> float:
     """Mean over classes of F1 = 2 TP / (2 TP + FP + FN)."""
     hits = confusion.diagonal().double()
-    ends = (confusion.sum(dim=0) + confusion.sum(dim=1)).double()  # = 2 TP + FP + FN
+    truth, predicted = confusion.sum(dim=1), confusion.sum(dim=0)[: len(confusion)]
+    ends = (truth + predicted).double()  # = 2 TP + FP + FN
     occurs = ends > 0
     return float((2 * hits[occurs] / ends[occurs]).mean())
 
@@ -68,7 +72,7 @@ def mcc(confusion: Tensor) -> float:
     """Matthews correlation coefficient of K classes; 0 where truth or prediction is constant."""
     truth, predicted = confusion.sum(dim=1).double(), confusion.sum(dim=0).double()
     n, hits = confusion.sum().double(), confusion.diagonal().sum().double()
-    covariance = hits * n - truth @ predicted
+    covariance = hits * n - truth @ predicted[: len(truth)]
     spread = (n**2 - truth @ truth) * (n**2 - predicted @ predicted)
     return float(covariance / spread.sqrt()) if spread > 0 else 0.0
 

@@ -1,26 +1,23 @@
 """From a config's words to the things themselves: data, model, algorithm, plan."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
-from pydantic import TypeAdapter, ValidationError
 from torch import nn
 
-from turbosvm.algorithms.catalogue import find_algorithm
-from turbosvm.algorithms.rules import Algorithm
 from turbosvm.clients.training import LocalTraining
 from turbosvm.data import glyphs, store
 from turbosvm.data.federated import FederatedData
 from turbosvm.data.split import split_users
 from turbosvm.errors import TurboSVMError, unknown
-from turbosvm.experiment.config import AlgorithmConfig, Config, DataConfig
+from turbosvm.experiment.config import Config, DataConfig
 from turbosvm.experiment.presets import PRESETS
 from turbosvm.inputs import as_model_input
 from turbosvm.models.contract import check_fit, find_head
 from turbosvm.models.registry import build_model, takes_option
+from turbosvm.names import refuse_own
+from turbosvm.randomness import lend_to_global
 from turbosvm.simulation import Federation, Plan
 
 Progress = Callable[[int, int], None]
@@ -34,22 +31,9 @@ def build_data(config: DataConfig, on_progress: Progress | None = None) -> Feder
     if folder.is_dir():
         return store.load(folder)
     if config.name in PRESETS:
-        raise TurboSVMError(
-            f"The task '{config.name}' needs its data: give the path of a data folder (--data FOLDER), "
-            "or take the built-in one (--data glyphs)."
-        )
+        raise TurboSVMError(f"The task '{config.name}' needs its data: give the path of a data folder (--data FOLDER).")
+    refuse_own(config.name, "data")
     raise unknown("data set", config.name, ["glyphs", "the path of a data folder"])
-
-
-def build_algorithm(config: AlgorithmConfig) -> Algorithm:
-    """Take the catalogue's row and change the hyperparameters that the config gives."""
-    algorithm = find_algorithm(config.name)
-    return replace(
-        algorithm,
-        objective=_with_options(algorithm.objective, config.objective, f"objective of {config.name}"),
-        body=_with_options(algorithm.body, config.body, f"body rule of {config.name}"),
-        head=_with_options(algorithm.head, config.head, f"head rule of {config.name}"),
-    )
 
 
 def build_device(name: str) -> torch.device:
@@ -78,7 +62,8 @@ def build_federation(config: Config, data: FederatedData, module: nn.Module) -> 
     head, device = find_head(module, config.model.head), build_device(config.device)
     module = module.to(device)
     some_inputs, _ = data.user_tensors(split.train[0], device)
-    check_fit(module, head, as_model_input(some_inputs[:2]), len(data.classes))
+    with lend_to_global(config.seed, "layers"):
+        check_fit(module, head, as_model_input(some_inputs[:2]), len(data.classes))
     return Federation(data, split, module, head)
 
 
@@ -86,23 +71,3 @@ def build_plan(config: Config) -> Plan:
     """Say how long and how wide."""
     training = LocalTraining(**config.client.model_dump())
     return Plan(config.rounds, config.clients_per_round, training, config.evaluate_every, config.seed)
-
-
-def _with_options(part: Any, options: Mapping[str, Any], what: str) -> Any:
-    """Change fields of one frozen part of an algorithm, refusing names that it does not have."""
-    if not options:
-        return part
-    names = [field.name for field in fields(part)] if part is not None else []
-    for name in options:
-        if name not in names:
-            if not names:
-                raise TurboSVMError(f"The {what} has no options, so '{name}' cannot be set.")
-            raise unknown(f"option in the {what}", name, names)
-    try:
-        current = {name: getattr(part, name) for name in names}
-        return TypeAdapter(type(part)).validate_python({**current, **options})
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise TurboSVMError(
-            f"Option '{first['loc'][0]}' of the {what} is {first['input']!r}: {first['msg']}."
-        ) from error

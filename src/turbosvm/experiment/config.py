@@ -6,13 +6,16 @@ Unknown keys and values out of range are refused with a sentence that names the 
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
+import torch
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from turbosvm.algorithms.catalogue import CATALOGUE
 from turbosvm.data.glyphs import GlyphOptions
 from turbosvm.errors import TurboSVMError, unknown
+from turbosvm.experiment.algorithm import all_options, build_algorithm
 from turbosvm.experiment.presets import PRESETS, TUNED
 
 DEMO = GlyphOptions()
@@ -21,7 +24,7 @@ DEMO = GlyphOptions()
 class Section(BaseModel):
     """A part of a config: unknown keys are refused, values do not change after checking."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, coerce_numbers_to_str=True)
 
 
 def _from_name(value: Any) -> Any:
@@ -95,6 +98,7 @@ class Config(Section):
     target: float = Field(0.7, gt=0, le=1)
     evaluate_every: int = Field(1, ge=1)
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    threads: int | None = Field(None, ge=1)
 
     @model_validator(mode="before")
     @classmethod
@@ -106,26 +110,47 @@ class Config(Section):
         """Return the config as it is saved with a run."""
         return yaml.safe_dump(self.model_dump(), sort_keys=False)
 
-    def with_(self, **changes: Any) -> Self:
-        """Return a copy with some keys changed, checked like any other config."""
-        return self.model_validate(merge_layers([self.model_dump(), changes]))
-
 
 def resolve_config(
     preset: str = "glyphs",
     file: Path | None = None,
     overrides: Mapping[str, Any] | None = None,
 ) -> Config:
-    """Put a config together: defaults, then the preset, then the YAML file, then the overrides."""
+    """Put a config together: defaults, then the preset, then the YAML file, then the overrides.
+
+    A key that is an algorithm's name (`fedavgm: {body: {momentum: 0.8}}`) counts where that algorithm runs. Nothing is
+    left open: the result spells out every hyperparameter, the number of threads and the place of a data folder.
+    """
     if preset not in PRESETS:
         raise unknown("preset", preset, PRESETS)
     given = merge_layers([read_yaml(file) if file else {}, overrides or {}])
-    algorithm = merge_layers([{"algorithm": {"name": "fedavg"}}, given])["algorithm"]
-    tuned = TUNED.get(preset, {}).get(algorithm["name"], {}) if isinstance(algorithm, dict) else {}
+    by_algorithm = {name: given.pop(name) for name in CATALOGUE if name in given}
+    config = _validate(merge_layers([PRESETS[preset], given]))
+    name = config.algorithm.name
+    tuned = TUNED.get(config.data.name, {}).get(name, {})
+    layers = [tuned, given.get("algorithm", {}), by_algorithm.get(name, {})]
+    options = _validate(merge_layers([{"algorithm": {"name": name}}, *({"algorithm": layer} for layer in layers)]))
+    algorithm = build_algorithm(name, options.algorithm.model_dump())
+    return config.model_copy(
+        update={
+            "algorithm": AlgorithmConfig(name=name, **all_options(algorithm)),
+            "data": config.data.model_copy(update={"name": _absolute(config.data.name)}),
+            "threads": config.threads or torch.get_num_threads(),
+        }
+    )
+
+
+def _validate(values: Mapping[str, Any]) -> Config:
     try:
-        return Config.model_validate(merge_layers([PRESETS[preset], {"algorithm": tuned}, given]))
+        return Config.model_validate(values)
     except ValidationError as error:
         raise explain(error) from error
+
+
+def _absolute(name: str) -> str:
+    """Spell out where a data folder is, so that a saved config means the same from anywhere."""
+    folder = Path(name).expanduser()
+    return str(folder.resolve()) if name and folder.is_dir() and name != "glyphs" else name
 
 
 def read_yaml(file: Path) -> dict[str, Any]:
@@ -173,6 +198,8 @@ def merge_layers(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     for layer in layers:
         for key, value in layer.items():
             old = merged.get(key)
+            if isinstance(value, Mapping) and not isinstance(old, str | dict | None):
+                raise TurboSVMError(f"Config key '{key}' is {old!r}; it must be a name, or keys and values.")
             if isinstance(old, dict) and isinstance(value, str):
                 merged[key] = {**old, "name": value}
             elif isinstance(value, Mapping):

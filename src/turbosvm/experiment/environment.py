@@ -20,7 +20,7 @@ def describe_environment(device: torch.device) -> dict[str, Any]:
     """Gather what a reader needs to trust or repeat a run."""
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "command": [Path(sys.argv[0]).name.replace("__main__.py", "turbosvm"), *sys.argv[1:]],
         "turbosvm": __version__,
         "commit": commit(),
         "python": platform.python_version(),

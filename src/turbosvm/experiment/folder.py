@@ -6,14 +6,15 @@ while the run goes on or after it was killed.
 
 import json
 import math
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save as to_safetensors
+from torch import nn
 
 from turbosvm.files import cannot_write, new_folder, write_atomically
 from turbosvm.simulation import Round
-from turbosvm.types import ModelState
 
 Record = dict[str, Any]
 
@@ -36,11 +37,12 @@ class RunFolder:
             self._records.write(json.dumps(record, allow_nan=False) + "\n")
             self._records.flush()
 
-    def close(self, model: ModelState | None) -> None:
-        """Save the model that the run ended with, and close the records."""
-        self._records.close()
+    def close(self, model: nn.Module | None) -> None:
+        """Close the records, and save the model that the run ended with as `load_state_dict` takes it."""
+        with suppress(OSError):  # every record was written when it was appended, or complained of then
+            self._records.close()
         if model is not None:
-            tensors = {name: value.cpu().contiguous() for name, value in (model.parameters | model.buffers).items()}
+            tensors = {name: value.cpu().clone().contiguous() for name, value in model.state_dict().items()}
             write_atomically(self.path / "model.safetensors", to_safetensors(tensors))
 
 

@@ -1,28 +1,24 @@
 """Carry out one run: build what the config names, go through the rounds, record each before the next begins."""
 
 import json
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
 from turbosvm.data.federated import FederatedData
-from turbosvm.experiment.build import (
-    build_algorithm,
-    build_data,
-    build_federation,
-    build_module,
-    build_plan,
-)
+from turbosvm.experiment.algorithm import build_algorithm
+from turbosvm.experiment.build import build_data, build_federation, build_module, build_plan
 from turbosvm.experiment.config import Config
 from turbosvm.experiment.environment import describe_environment
 from turbosvm.experiment.folder import Record, RunFolder, record_of
 from turbosvm.models.contract import load_state
-from turbosvm.simulation import simulate
+from turbosvm.simulation import Federation, simulate
 from turbosvm.types import ModelState
 
 
@@ -49,20 +45,22 @@ def run_experiment(
     `data` and `module` stand in for the ones that the config names; the module is copied. Everything is built and
     checked before the folder is made, so that a mistake leaves nothing behind.
     """
-    algorithm, plan = build_algorithm(config.algorithm), build_plan(config)
+    algorithm = build_algorithm(config.algorithm.name, config.algorithm.model_dump())
     data = data or build_data(config.data)
-    federation = build_federation(config, data, deepcopy(module) or build_module(config, len(data.classes)))
-    device = next(federation.module.parameters()).device
+    own_module = build_module(config, len(data.classes)) if module is None else deepcopy(module)
+    federation = build_federation(config, data, own_module)
+    device = next(own_module.parameters()).device
     folder = RunFolder(root, f"{config.algorithm.name}-seed{config.seed}") if root else None
     if folder:
         folder.write("config.yaml", config.to_yaml())
-        folder.write("environment.json", json.dumps(describe_environment(device), indent=2) + "\n")
+        about = {**describe_environment(device), "data": describe_data(federation)}
+        folder.write("environment.json", json.dumps(about, indent=2) + "\n")
     records: list[Record] = []
     model: ModelState | None = None
     interrupted = False
     try:
-        with repeatable(device):
-            for finished in simulate(federation, algorithm, plan):
+        with repeatable(device, config.threads):
+            for finished in simulate(federation, algorithm, build_plan(config)):
                 model = finished.model
                 records.append(record_of(finished))
                 if folder:
@@ -72,15 +70,33 @@ def run_experiment(
     except KeyboardInterrupt:
         interrupted = True
     finally:
+        if model:
+            load_state(own_module, model)  # an interrupted round leaves one client's weights in it
         if folder:
-            folder.close(model)
-    if model:
-        load_state(federation.module, model)  # an interrupted round leaves one client's weights in it
-    return Outcome(config, records, federation.module, folder.path if folder else None, interrupted)
+            folder.close(own_module if model else None)
+    return Outcome(config, records, own_module, folder.path if folder else None, interrupted)
 
 
-def repeatable(device: torch.device) -> AbstractContextManager[None]:
-    """Have cuDNN choose kernels that give the same numbers each time."""
-    if device.type != "cuda":
-        return nullcontext()
-    return torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True)
+def describe_data(federation: Federation) -> dict[str, Any]:
+    """Say how many users train and how many are held out."""
+    split, counts = federation.split, federation.data.counts
+    return {
+        "name": federation.data.name,
+        "users_train": len(split.train),
+        "samples_train": int(counts[list(split.train)].sum()),
+        "users_held_out": len(split.held_out),
+        "samples_held_out": int(counts[list(split.held_out)].sum()),
+    }
+
+
+@contextmanager
+def repeatable(device: torch.device, threads: int | None) -> Iterator[None]:
+    """Fix what changes the last bits of sums, the number of threads and cuDNN's choice of kernels; restore it after."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads or before)
+    cudnn = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True)
+    try:
+        with cudnn if device.type == "cuda" else nullcontext():
+            yield
+    finally:
+        torch.set_num_threads(before)

@@ -46,7 +46,7 @@ def find_head(module: nn.Module, name: str | None = None) -> Head:
     layers = dict(module.named_modules())
     linear = [layer for layer, kind in layers.items() if isinstance(kind, nn.Linear)]
     kind = type(module).__name__
-    name = name or getattr(module, "head_name", None)
+    name = getattr(module, "head_name", None) if name is None else name
     if name is None:
         raise TurboSVMError(
             f"Model {kind} does not say which layer is its head; name one of its linear layers: {_listing(linear)}."
@@ -58,7 +58,12 @@ def find_head(module: nn.Module, name: str | None = None) -> Head:
             f"The head '{name}' of model {kind} is a {type(layer).__name__}, not a linear layer; "
             f"linear layers: {_listing(linear)}."
         )
-    return Head(f"{name}.weight", None if layer.bias is None else f"{name}.bias")
+    names = {id(parameter): key for key, parameter in module.named_parameters()}  # one name each, also where shared
+    if id(layer.weight) not in names:
+        raise TurboSVMError(
+            f"The weight of the head '{name}' of model {kind} is computed from other parameters; it cannot be merged."
+        )
+    return Head(names[id(layer.weight)], None if layer.bias is None else names[id(layer.bias)])
 
 
 def check_fit(module: nn.Module, head: Head, inputs: Tensor, classes: int) -> None:
@@ -66,17 +71,17 @@ def check_fit(module: nn.Module, head: Head, inputs: Tensor, classes: int) -> No
     kind = type(module).__name__
     rows = dict(module.named_parameters())[head.weight].shape[0]
     if rows != classes:
-        name = head.weight.removesuffix(".weight")
-        raise TurboSVMError(f"The head '{name}' of model {kind} has {rows} classes, the data has {classes}.")
+        raise TurboSVMError(f"The head '{head.weight}' of model {kind} has {rows} classes, the data has {classes}.")
     was_training = module.training
     module.eval()
     try:
         with torch.no_grad():
             logits = module(inputs)
-    except (RuntimeError, TypeError, ValueError, IndexError) as error:
-        what = str(error).splitlines()[0]
+    except Exception as error:  # the person's own code may raise anything
+        what = f"{type(error).__name__}: {error}".splitlines()[0]
+        hint = " (NumPy's default is float64, PyTorch's float32)" if inputs.dtype == torch.float64 else ""
         raise TurboSVMError(
-            f"Model {kind} cannot take inputs of shape {list(inputs.shape)} and type {inputs.dtype}: {what}"
+            f"Model {kind} cannot take inputs of shape {list(inputs.shape)} and type {inputs.dtype}{hint}: {what}"
         ) from error
     finally:
         module.train(was_training)
@@ -103,4 +108,4 @@ def load_state(module: nn.Module, state: ModelState) -> None:
 
 
 def _listing(names: list[str]) -> str:
-    return ", ".join(names) if names else "(it has none)"
+    return ", ".join(name or "'' (the model itself)" for name in names) if names else "(it has none)"

@@ -3,7 +3,7 @@
 import importlib
 import sys
 from collections.abc import Callable, Mapping
-from inspect import signature
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from turbosvm.models.femnist import FemnistCNN
 from turbosvm.models.initialise import build_from_stream
 from turbosvm.models.shakespeare import ShakespeareLSTM
 from turbosvm.models.small import SmallCNN
+from turbosvm.names import refuse_own
 from turbosvm.randomness import generator, lend_to_global
 
 MODELS: dict[str, type[nn.Module]] = {
@@ -37,11 +38,15 @@ def build_model(name: str, options: Mapping[str, Any], seed: int) -> nn.Module:
     factory = find_factory(name)
     for option in options:
         if not takes_option(name, option):
-            raise unknown(f"option of model {name}", option, signature(factory).parameters)
-    if name in MODELS:
-        return build_from_stream(lambda: factory(**options), generator(seed, "init"))
-    with lend_to_global(seed, "init"):
-        module = factory(**options)
+            raise unknown(f"option of model {name}", option, _parameters(name))
+    try:
+        if name in MODELS:
+            return build_from_stream(lambda: factory(**options), generator(seed, "init"))
+        with lend_to_global(seed, "init"):
+            module = factory(**options)
+    except Exception as error:  # the person's own code may raise anything
+        given = f" with {dict(options)}" if options else ""
+        raise TurboSVMError(f"Model '{name}' cannot be built{given}: {_first_line(error)}") from error
     if not isinstance(module, nn.Module):
         raise TurboSVMError(f"Model '{name}' gave a {type(module).__name__}, not an nn.Module.")
     return module
@@ -53,13 +58,21 @@ def find_factory(name: str) -> Callable[..., Any]:
         return MODELS[name]
     if ":" in name:
         return _import(name)
+    refuse_own(name, "model")
     raise unknown("model", name, [*MODELS, "module:Class"])
 
 
 def takes_option(name: str, option: str) -> bool:
     """Tell whether the model of that name has a keyword argument `option`."""
-    parameters = signature(find_factory(name)).parameters
+    parameters = _parameters(name)
     return option in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+
+
+def _parameters(name: str) -> Mapping[str, Parameter]:
+    try:
+        return signature(find_factory(name)).parameters
+    except ValueError:  # classes of the interpreter itself do not tell
+        return {}
 
 
 def _import(name: str) -> Callable[..., Any]:
@@ -69,9 +82,13 @@ def _import(name: str) -> Callable[..., Any]:
         sys.path.insert(0, here)
     try:
         found = getattr(importlib.import_module(module_name), attribute, None)
-    except ImportError as error:
-        raise TurboSVMError(f"Model '{name}' cannot be imported: {error}.") from error
+    except Exception as error:  # the person's own code may raise anything
+        raise TurboSVMError(f"Model '{name}' cannot be imported: {_first_line(error)}") from error
     if not callable(found):
         raise TurboSVMError(f"Model '{name}': module '{module_name}' has no class or function '{attribute}'.")
     factory: Callable[..., Any] = found
     return factory
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]

@@ -1,11 +1,15 @@
 """Curves over rounds: a line for each algorithm, shaded from the lowest to the highest seed."""
 
+import io
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from turbosvm.errors import unknown
+from turbosvm.files import write_atomically
 from turbosvm.report.records import RunRecords
 
 # Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
@@ -55,6 +59,17 @@ def _dress_accuracy(panel: Axes, targets: Sequence[float]) -> None:
     for target in dict.fromkeys(targets):
         panel.axhline(target, color="0.45", linewidth=1, linestyle="--")
         panel.annotate(
-            f"target {target:.0%}", (0, target), (4, 3), textcoords="offset points", color="0.35", fontsize=8
+            f"target {100 * target:g}%", (0, target), (4, 3), textcoords="offset points", color="0.35", fontsize=8
         )
     panel.legend(frameon=False, loc="lower right")
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure in the format that the file's ending names."""
+    content = io.BytesIO()
+    kind = path.suffix.removeprefix(".") or "png"
+    kinds = figure.canvas.get_supported_filetypes()
+    if kind not in kinds:
+        raise unknown("kind of picture", kind, kinds)
+    figure.savefig(content, format=kind)
+    write_atomically(path, content.getvalue())

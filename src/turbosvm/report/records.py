@@ -1,5 +1,6 @@
 """Read what runs have written."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,9 @@ import yaml
 
 from turbosvm.errors import TurboSVMError
 from turbosvm.evaluation.milestones import RoundsToTarget, rounds_to_target
+from turbosvm.names import OWN
+
+METRICS = ("accuracy", "macro_f1", "mcc", "loss", "auc")
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,10 +26,11 @@ class RunRecords:
     frame: pd.DataFrame
 
     @classmethod
-    def from_config(cls, config: dict[str, Any], frame: pd.DataFrame, data: str | None = None) -> "RunRecords":
-        """Take the names from a run's config."""
-        name = data or Path(config["data"]["name"]).name
-        return cls(config["algorithm"]["name"], name, config["seed"], config["target"], frame)
+    def from_config(cls, config: dict[str, Any], frame: pd.DataFrame) -> "RunRecords":
+        """Take the names from a run's config; metrics become numbers, NaN where the model had none."""
+        name = Path(config["data"]["name"].removeprefix(OWN)).name
+        numbers = frame.astype({metric: float for metric in METRICS if metric in frame})
+        return cls(config["algorithm"]["name"], name, config["seed"], config["target"], numbers)
 
     @property
     def evaluated(self) -> pd.DataFrame:
@@ -46,15 +51,19 @@ class RunRecords:
         if shown.empty:
             return {}
         last = shown.iloc[-1]
-        names = ("accuracy", "macro_f1", "mcc", "loss", "auc")
-        return {"round": int(last["round"]), **{name: float(last[name]) for name in names}}
+        return {"round": int(last["round"]), **{name: float(last[name]) for name in METRICS}}
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the loss at the end is not a number."""
+        return bool(self.final) and not math.isfinite(self.final["loss"])
 
 
 def read_run(folder: Path) -> RunRecords:
     """Read a run's folder, finished or not."""
     try:
         config = yaml.safe_load((folder / "config.yaml").read_text())
-        frame = pd.read_json(folder / "records.jsonl", lines=True)
+        frame = pd.read_json(folder / "records.jsonl", lines=True, precise_float=True)
     except (OSError, ValueError) as error:
         raise TurboSVMError(f"'{folder}' is not a run's folder: {error}.") from error
     return RunRecords.from_config(config, frame)

@@ -8,7 +8,7 @@ import pandas as pd
 from turbosvm.evaluation.milestones import RoundsToTarget
 from turbosvm.report.records import RunRecords
 
-METRICS = {"accuracy": "accuracy %", "macro_f1": "macro F1 %", "mcc": "MCC %"}
+COLUMNS = {"accuracy": "accuracy %", "macro_f1": "macro F1 %", "mcc": "MCC %"}
 
 
 def summary(runs: Iterable[RunRecords]) -> pd.DataFrame:
@@ -32,10 +32,10 @@ def _row(algorithm: str, runs: Sequence[RunRecords]) -> dict[str, str]:
     row = {
         "algorithm": algorithm,
         "seeds": str(len(runs)),
-        f"rounds to {first.target:.0%}": rounds_cell([run.rounds_to() for run in runs]),
+        f"rounds to {100 * first.target:g}%": rounds_cell([run.rounds_to() for run in runs]),
         "at round": str(max(int(run.final["round"]) for run in runs)),
     }
-    return row | {title: spread([100 * run.final[name] for run in runs], digits=1) for name, title in METRICS.items()}
+    return row | {title: spread([100 * run.final[name] for run in runs], digits=1) for name, title in COLUMNS.items()}
 
 
 def rounds_cell(milestones: Sequence[RoundsToTarget]) -> str:

@@ -8,6 +8,7 @@ Hsu, Qi, Brown: Measuring the Effects of Non-Identical Data Distribution for Fed
 """
 
 from dataclasses import dataclass
+from math import inf
 
 import torch
 
@@ -31,8 +32,8 @@ class Momentum:
     def __post_init__(self) -> None:
         if not 0 <= self.momentum < 1:
             raise TurboSVMError(f"Server momentum is {self.momentum}; it must be at least 0 and less than 1.")
-        if not self.learning_rate > 0:
-            raise TurboSVMError(f"Server learning_rate is {self.learning_rate}; it must be greater than 0.")
+        if not 0 < self.learning_rate < inf:
+            raise TurboSVMError(f"Server learning_rate is {self.learning_rate}; it must be greater than 0, and finite.")
 
     def init(self, weights: Weights) -> Weights:
         """Return zero velocity."""
