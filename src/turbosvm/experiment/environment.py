@@ -28,7 +28,6 @@ def describe_environment(device: torch.device) -> dict[str, Any]:
         "platform": platform.platform(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu ({platform.machine()})",
         "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
     }
 
 
