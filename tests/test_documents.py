@@ -44,8 +44,9 @@ PYTHON = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", PYTHON)
-def test_the_documents_python_works(block: str) -> None:
+def test_the_documents_python_works(block: str, capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(block, "document", "exec"), {})
+    assert capsys.readouterr().out.strip()
 
 
 @pytest.mark.slow

@@ -13,7 +13,9 @@ from turbosvm.algorithms.catalogue import find_algorithm
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
 from turbosvm.evaluation.milestones import RoundsToTarget
-from turbosvm.experiment.config import Config, merge_layers, nest, resolve_config
+from turbosvm.experiment.config import Config
+from turbosvm.experiment.layers import merge_layers, nest
+from turbosvm.experiment.resolve import resolve_config
 from turbosvm.experiment.runner import run_experiment
 from turbosvm.names import OWN
 from turbosvm.report.curves import draw_curves, save_figure

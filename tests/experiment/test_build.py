@@ -6,7 +6,8 @@ from turbosvm.data import store
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.build import build_data, build_device, build_federation, build_module
-from turbosvm.experiment.config import DataConfig, resolve_config
+from turbosvm.experiment.config import DataConfig
+from turbosvm.experiment.resolve import resolve_config
 
 
 def test_data_is_built_in_or_a_folder(tiny_data: FederatedData, tmp_path: Path) -> None:

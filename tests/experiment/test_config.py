@@ -5,8 +5,10 @@ import pytest
 import yaml
 
 from turbosvm.errors import TurboSVMError
-from turbosvm.experiment.config import Config, merge_layers, parse_assignments, resolve_config
+from turbosvm.experiment.config import Config
+from turbosvm.experiment.layers import merge_layers, parse_assignments
 from turbosvm.experiment.presets import PRESETS
+from turbosvm.experiment.resolve import resolve_config
 
 
 def test_layers_win_in_order(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from safetensors.torch import load_file
 from tests.conftest import tiny_net
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
-from turbosvm.experiment.config import Config, resolve_config
+from turbosvm.experiment.config import Config
 from turbosvm.experiment.folder import RunFolder
+from turbosvm.experiment.resolve import resolve_config
 from turbosvm.experiment.runner import Outcome, run_experiment
 
 

@@ -32,7 +32,8 @@ def config_from(
     **named: Any,
 ) -> "Config":
     """Put a config together from the command line; named options win over --set."""
-    from turbosvm.experiment.config import merge_layers, parse_assignments, resolve_config
+    from turbosvm.experiment.layers import merge_layers, parse_assignments
+    from turbosvm.experiment.resolve import resolve_config
 
     options = {
         "algorithm": {"name": algorithm},

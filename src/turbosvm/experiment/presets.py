@@ -4,9 +4,7 @@ Figures are the paper's ("Hyperparameters" in the appendix; targets from its eva
 samples per user are those of its published code.
 """
 
-from typing import Any
-
-Layer = dict[str, Any]
+from turbosvm.experiment.layers import Layer
 
 
 def _paper(task: str, batch_size: int, learning_rate: float, min_samples: int, target: float) -> Layer:

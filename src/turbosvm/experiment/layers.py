@@ -1,0 +1,72 @@
+"""Settings as nested keys and values: read from YAML or from `key=value`, and merged, later layers winning."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from turbosvm.errors import TurboSVMError
+
+Layer = dict[str, Any]
+
+
+def read_yaml(file: Path) -> Layer:
+    """Read a YAML file that holds keys and values."""
+    try:
+        content = yaml.safe_load(file.read_text())
+    except OSError as error:
+        raise TurboSVMError(f"Config file '{file}' cannot be read: {error.strerror}.") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        what = " ".join(str(error).split())
+        raise TurboSVMError(f"Config file '{file}' is not YAML: {what}.") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise TurboSVMError(f"Config file '{file}' must hold keys and values, not a {type(content).__name__}.")
+    return content
+
+
+def parse_assignments(assignments: Iterable[str]) -> Layer:
+    """Turn `["client.epochs=2", ...]` into nested keys; values are read as YAML."""
+    layers = []
+    for assignment in assignments:
+        key, sign, text = assignment.partition("=")
+        if not sign or not key:
+            raise TurboSVMError(f"'{assignment}' is not an assignment; write key=value, for instance client.epochs=2.")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise TurboSVMError(f"The value in '{assignment}' is not YAML.") from error
+        layers.append(nest(key, value))
+    return merge_layers(layers)
+
+
+def nest(key: str, value: Any) -> Layer:
+    """Turn `("client.epochs", 2)` into `{"client": {"epochs": 2}}`."""
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    nested: Layer = value
+    return nested
+
+
+def merge_layers(layers: Iterable[Mapping[str, Any]]) -> Layer:
+    """Merge nested mappings, later ones winning; a plain name ('glyphs') keeps company with keys beside it."""
+    merged: Layer = {}
+    for layer in layers:
+        for key, value in layer.items():
+            old = merged.get(key)
+            if isinstance(value, Mapping) and not isinstance(old, str | dict | None):
+                raise TurboSVMError(f"Config key '{key}' is {old!r}; it must be a name, or keys and values.")
+            if isinstance(old, dict) and isinstance(value, str):
+                merged[key] = {**old, "name": value}
+            elif isinstance(value, Mapping):
+                merged[key] = merge_layers([named(old) if isinstance(old, str | dict) else {}, value])
+            else:
+                merged[key] = value
+    return merged
+
+
+def named(value: Any) -> Any:
+    """Let `data: glyphs` stand for `data: {name: glyphs}`."""
+    return {"name": value} if isinstance(value, str) else value
