@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from torch import nn
@@ -142,7 +143,7 @@ def compare(
     for name in names:
         find_algorithm(name)  # a mistake in the last name is found before the first run
     if seeds is not None:
-        settings = [{"seed": seed} for seed in dict.fromkeys([seeds] if isinstance(seeds, int) else seeds)]
+        settings = [{"seed": seed} for seed in dict.fromkeys([seeds] if isinstance(seeds, int | np.integer) else seeds)]
     else:
         settings = [{}]
     if not names or not settings:
@@ -166,6 +167,8 @@ def _resolve(
     names: dict[str, Any] = {"algorithm": {"name": algorithm}, "model": {}}
     if isinstance(model, type):
         raise TurboSVMError(f"The model is the class {model.__name__}; hand over an object, {model.__name__}().")
+    if data is not None and not isinstance(data, str | Path | FederatedData):
+        raise TurboSVMError(f"The data is a {type(data).__name__}; hand over a name, a path or FederatedData.")
     if data is not None:
         names["data"] = {"name": f"{OWN}{data.name}" if isinstance(data, FederatedData) else str(data)}
     if model is not None:

@@ -11,6 +11,6 @@ class TurboSVMError(Exception):
 def unknown(kind: str, name: str, allowed: Iterable[str]) -> TurboSVMError:
     """Build the error for a name that is not among the allowed ones, with a guess at what was meant."""
     names = sorted(allowed)
-    close = get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    close = get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
     guess = f" Did you mean '{close[0]}'?" if close else ""
     return TurboSVMError(f"Unknown {kind} '{name}'; allowed: {', '.join(names)}.{guess}")

@@ -112,6 +112,8 @@ def test_settings_from_a_file(tmp_path: Path) -> None:
         (("run", "fedagv"), "Unknown algorithm 'fedagv'; allowed: fedavg, fedavgm. Did you mean 'fedavg'?"),
         (("compare", "fedavg", "fedprix"), "Unknown algorithm 'fedprix'; allowed:"),
         (("run", "fedavg", "--data", "glyps"), "Unknown data set 'glyps'; allowed: glyphs,"),
+        (("run", "fedavg", "--data", "~nobody/x"), "Unknown data set '~nobody/x'; allowed: glyphs,"),
+        (("run", "fedavg", "--data", "x" * 300), "Unknown data set 'xxx"),
         (("run", "fedavg", "--preset", "femnst"), "Unknown preset 'femnst'; allowed: celeba, femnist,"),
         (("run", "fedavg", "--preset", "femnist"), "The task 'femnist' needs its data"),
         (("run", "fedavg", "--model", "smal"), "Unknown model 'smal'; allowed:"),

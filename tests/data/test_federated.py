@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -26,13 +28,14 @@ def test_from_users_takes_tensors_and_lists() -> None:
     [
         ({}, "has no users"),
         ({"ann": (np.zeros((2, 1)), [0])}, "user 'ann' has 2 inputs but 1 labels"),
+        ({1: (np.zeros((1, 1)), [0]), "1": (np.zeros((1, 1)), [0])}, "has two users of the same name"),
         ({"ann": (np.zeros((1, 1)), [5])}, "user 'ann' has labels from 5 to 5; they must be 0 to 1"),
         ({"ann": (np.zeros((1, 1)), [-1])}, "user 'ann' has labels from -1 to -1; they must be 0 to 1"),
         ({"ann": (np.zeros((1, 1)), [0.5])}, "labels must be one whole number a sample, not float64"),
         ({"a": (np.zeros((1, 3)), [0]), "b": (np.zeros((1, 4)), [0])}, "inputs of user 'b' have shape .4. each"),
     ],
 )
-def test_wrong_samples_are_refused(samples: dict[str, tuple[object, object]], sentence: str) -> None:
+def test_wrong_samples_are_refused(samples: dict[Any, tuple[object, object]], sentence: str) -> None:
     with pytest.raises(TurboSVMError, match=sentence):
         FederatedData.from_users(samples, classes=2)
 

@@ -54,6 +54,15 @@ def test_one_algorithms_options_can_be_set_in_a_comparison() -> None:
     assert resolve_config(overrides={**overrides, "algorithm": "fedavg"}).algorithm.body == {}
 
 
+def test_later_layers_win_over_an_algorithms_own_key_too(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text("fedavgm: {body: {momentum: 0.5}}")
+    later = {"algorithm": {"name": "fedavgm", "body": {"momentum": 0.8}}}
+    assert resolve_config(file=tmp_path / "own.yaml", overrides=later).algorithm.body["momentum"] == 0.8
+    assert (
+        resolve_config(file=tmp_path / "own.yaml", overrides={"algorithm": "fedavgm"}).algorithm.body["momentum"] == 0.5
+    )
+
+
 def test_a_resolved_config_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here").mkdir()
     config = resolve_config("femnist", overrides={"algorithm": "fedavgm", "data": "here"})
@@ -108,10 +117,16 @@ def test_a_name_and_its_options_can_come_from_different_layers() -> None:
         ({"device": "tpu"}, "Config key 'device' is 'tpu'; it must be 'auto', 'cpu' or 'cuda'."),
         ({"client": 3}, "Config key 'client' is 3; it must be a valid dictionary"),
         ({"algorithm": {"name": "fedagv"}}, r"Unknown algorithm 'fedagv'; .* Did you mean 'fedavg'\?"),
+        ({"fedavgm": 3}, "Config key 'fedavgm' must hold options of its objective or body or head, not 3"),
+        ({"fedavgm": {"body": 3}}, "Config key 'fedavgm' must hold options of its objective or body or head, not"),
+        ({"fedavgm": {"name": {}}}, "Unknown config key in 'fedavgm' 'name'; allowed: body, head, objective"),
+        ({"fedavgm": {"body": {"junk": 3}}}, "Unknown option in the body rule of fedavgm 'junk'"),
+        ({"threads": 5_000_000_000}, "'threads' is 5000000000; it must be less than or equal to 1024"),
+        ({1: 2}, "Config key 1 is not a name"),
         ({"algorithm": {"name": [1]}}, "Config key 'algorithm.name' is .1.; it must be a valid string"),
     ],
 )
-def test_mistakes_name_the_key_and_what_is_allowed(overrides: dict[str, Any], sentence: str) -> None:
+def test_mistakes_name_the_key_and_what_is_allowed(overrides: dict[Any, Any], sentence: str) -> None:
     with pytest.raises(TurboSVMError, match=sentence):
         resolve_config(overrides=overrides)
 
@@ -124,6 +139,7 @@ def test_an_unknown_preset_is_refused() -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
+        ("a: &a {b: *a}", "refers to itself"),
         ("a: [", "is not YAML"),
         ("- 1", "must hold keys and values, not a list"),
         ("roundz: 3", "Unknown config key 'roundz'"),

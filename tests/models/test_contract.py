@@ -68,6 +68,9 @@ def test_a_computed_weight_is_refused() -> None:
     net = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(4, 3)))
     with pytest.raises(TurboSVMError, match="is computed from other parameters; it cannot be merged"):
         find_head(net, "0")
+    net = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(4, 3), name="bias", dim=0))
+    with pytest.raises(TurboSVMError, match="is computed from other parameters; it cannot be merged"):
+        find_head(net, "0")
 
 
 def test_the_head_must_have_a_row_for_each_class() -> None:

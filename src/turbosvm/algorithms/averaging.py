@@ -15,11 +15,11 @@ def shares(samples: Tensor) -> Tensor:
 def weighted_mean(stacked: Tensor, samples: Tensor) -> Tensor:
     """Mean over the first axis, weighted by sample counts: sum_n |D_n| / |D_G| theta_n.
 
-    Taken about the first client, so that numbers which no client changed (a frozen layer) come out as they went in.
+    Numbers on which all clients agree (a frozen layer, a mask of infinities) come out exactly as they went in.
     """
-    about = stacked[0]
-    mean: Tensor = about + torch.tensordot(shares(samples).to(stacked), stacked - about, dims=1)
-    return mean
+    first = stacked[0]
+    mean: Tensor = first + torch.tensordot(shares(samples).to(stacked), stacked - first, dims=1)
+    return torch.where((stacked == first).all(dim=0), first, mean)
 
 
 def merge_buffers(stacked: Weights, samples: Tensor) -> Weights:

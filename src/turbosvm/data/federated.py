@@ -88,8 +88,10 @@ class FederatedData:
                     f"those of the first user {list(inputs[0].shape[1:])}; all must be alike."
                 )
         offsets = np.concatenate([[0], np.cumsum([len(y) for y in labels])]).astype(np.int64)
-        names = tuple(map(str, range(classes))) if isinstance(classes, int) else tuple(classes)
+        names = tuple(map(str, range(classes))) if isinstance(classes, int | np.integer) else tuple(classes)
         users = tuple(map(str, samples))
+        if len(set(users)) < len(users):
+            raise TurboSVMError(f"Data '{name}' has two users of the same name.")
         data = cls(name, np.concatenate(inputs), np.concatenate(labels), offsets, users, names, tokens)
         for index in range(len(users)):
             data.user(index)  # checks the labels

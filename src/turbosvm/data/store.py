@@ -26,6 +26,15 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "turbosvm"
 
 
+def find_folder(name: str) -> Path | None:
+    """Return the folder of that name, if there is one."""
+    try:
+        folder = Path(name).expanduser()
+        return folder if name and folder.is_dir() else None
+    except (OSError, RuntimeError, ValueError):  # too long, a home of nobody, a NUL byte
+        return None
+
+
 def save(
     data: FederatedData, folder: Path, made_by: Mapping[str, Any] | None = None, keep_existing: bool = False
 ) -> None:

@@ -1,7 +1,6 @@
 """From a config's words to the things themselves: data, model, algorithm, plan."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from torch import nn
@@ -27,8 +26,7 @@ def build_data(config: DataConfig, on_progress: Progress | None = None) -> Feder
     """Open (or make) the data that a config names."""
     if config.name == "glyphs" and config.glyphs is not None:
         return glyphs.load(glyphs.GlyphOptions(**config.glyphs.model_dump()), on_progress)
-    folder = Path(config.name).expanduser()
-    if folder.is_dir():
+    if folder := store.find_folder(config.name):
         return store.load(folder)
     if config.name in PRESETS:
         raise TurboSVMError(f"The task '{config.name}' needs its data: give the path of a data folder (--data FOLDER).")

@@ -32,7 +32,7 @@ class AlgorithmConfig(Section):
 class GlyphsConfig(Section):
     """The built-in data: how many writers, how much each writes, how different they are, and which of them."""
 
-    users: int = Field(DEMO.users, ge=2)
+    users: int = Field(DEMO.users, ge=2, le=10_000_000)
     samples_per_user: float = Field(DEMO.samples_per_user, ge=1)
     heterogeneity: float = Field(DEMO.heterogeneity, ge=0, le=1)
     seed: int = Field(DEMO.seed, ge=0)
@@ -69,7 +69,7 @@ class ClientConfig(Section):
     """What a client does in a round: E epochs of SGD."""
 
     epochs: int = Field(1, ge=1)
-    batch_size: int = Field(16, ge=1)
+    batch_size: int = Field(16, ge=1, le=1_000_000_000)
     learning_rate: float = Field(0.1, gt=0)
 
 
@@ -86,7 +86,7 @@ class Config(Section):
     target: float = Field(0.7, gt=0, le=1)
     evaluate_every: int = Field(1, ge=1)
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    threads: int | None = Field(None, ge=1)
+    threads: int | None = Field(None, ge=1, le=1024)
 
     @model_validator(mode="before")
     @classmethod

@@ -24,7 +24,10 @@ def read_yaml(file: Path) -> Layer:
         return {}
     if not isinstance(content, dict):
         raise TurboSVMError(f"Config file '{file}' must hold keys and values, not a {type(content).__name__}.")
-    return content
+    try:
+        return merge_layers([content])
+    except RecursionError as error:
+        raise TurboSVMError(f"Config file '{file}' refers to itself.") from error
 
 
 def parse_assignments(assignments: Iterable[str]) -> Layer:

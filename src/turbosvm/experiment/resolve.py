@@ -11,8 +11,9 @@ import torch
 from pydantic import ValidationError
 
 from turbosvm.algorithms.catalogue import CATALOGUE
+from turbosvm.data.store import find_folder
 from turbosvm.errors import TurboSVMError, unknown
-from turbosvm.experiment.algorithm import all_options, build_algorithm
+from turbosvm.experiment.algorithm import PARTS, all_options, build_algorithm
 from turbosvm.experiment.config import AlgorithmConfig, Config, GlyphsConfig
 from turbosvm.experiment.layers import merge_layers, read_yaml
 from turbosvm.experiment.presets import PRESETS, TUNED
@@ -23,21 +24,25 @@ def resolve_config(
     file: Path | None = None,
     overrides: Mapping[str, Any] | None = None,
 ) -> Config:
-    """Put a config together: defaults, then the preset, then the YAML file, then the overrides.
+    """Put a config together: defaults, then the preset, what is tuned for the data, the YAML file, the overrides.
 
-    A key that is an algorithm's name (`fedavgm: {body: {momentum: 0.8}}`) counts where that algorithm runs. Nothing is
-    left open: the result spells out every hyperparameter, the number of threads and the place of a data folder.
+    A key that is an algorithm's name (`fedavgm: {body: {momentum: 0.8}}`) counts where that algorithm runs, as if it
+    stood under `algorithm` in its layer. Nothing is left open: the result spells out every hyperparameter, the number
+    of threads and the place of a data folder.
     """
     if preset not in PRESETS:
         raise unknown("preset", preset, PRESETS)
-    given = merge_layers([read_yaml(file) if file else {}, overrides or {}])
-    by_algorithm = {name: given.pop(name) for name in CATALOGUE if name in given}
-    config = _validate(merge_layers([PRESETS[preset], given]))
+    layers = [read_yaml(file) if file else {}, overrides or {}]
+    for layer in layers:
+        _check_named_options(layer)
+    plain = [{key: value for key, value in layer.items() if key not in CATALOGUE} for layer in layers]
+    config = _validate(merge_layers([PRESETS[preset], *plain]))
     name = config.algorithm.name
-    tuned = TUNED.get(config.data.name, {}).get(name, {})
-    layers = [tuned, given.get("algorithm", {}), by_algorithm.get(name, {})]
-    options = _validate(merge_layers([{"algorithm": {"name": name}}, *({"algorithm": layer} for layer in layers)]))
-    algorithm = build_algorithm(name, options.algorithm.model_dump())
+    options = [TUNED.get(config.data.name, {}).get(name, {})]
+    for layer in layers:
+        options += [layer.get("algorithm", {}), layer.get(name, {})]
+    merged = _validate(merge_layers([{"algorithm": {"name": name}}, *({"algorithm": part} for part in options)]))
+    algorithm = build_algorithm(name, merged.algorithm.model_dump())
     return config.model_copy(
         update={
             "algorithm": AlgorithmConfig(name=name, **all_options(algorithm)),
@@ -45,6 +50,21 @@ def resolve_config(
             "threads": config.threads or torch.get_num_threads(),
         }
     )
+
+
+def _check_named_options(layer: Mapping[str, Any]) -> None:
+    """Check what stands under an algorithm's name, whether it runs or not."""
+    for name in CATALOGUE:
+        if name in layer:
+            parts = layer[name]
+            if not isinstance(parts, Mapping) or not all(isinstance(part, Mapping) for part in parts.values()):
+                raise TurboSVMError(
+                    f"Config key '{name}' must hold options of its {' or '.join(PARTS)}, not {parts!r}."
+                )
+            for part in parts:
+                if part not in PARTS:
+                    raise unknown(f"config key in '{name}'", str(part), PARTS)
+            build_algorithm(name, parts)
 
 
 def _validate(values: Mapping[str, Any]) -> Config:
@@ -56,8 +76,8 @@ def _validate(values: Mapping[str, Any]) -> Config:
 
 def _absolute(name: str) -> str:
     """Spell out where a data folder is, so that a saved config means the same from anywhere."""
-    folder = Path(name).expanduser()
-    return str(folder.resolve()) if name and folder.is_dir() and name != "glyphs" else name
+    folder = find_folder(name) if name != "glyphs" else None
+    return str(folder.resolve()) if folder else name
 
 
 def _explain(error: ValidationError) -> TurboSVMError:
@@ -67,6 +87,8 @@ def _explain(error: ValidationError) -> TurboSVMError:
     if first["type"] == "extra_forbidden":
         inside = ".".join(place[:-1])
         return unknown(f"config key in '{inside}'" if inside else "config key", place[-1], _keys(place[:-1]))
+    if first["type"] == "invalid_key":
+        return TurboSVMError(f"Config key {first['input']!r} is not a name.")
     what = first["msg"].removeprefix("Input should be ")
     return TurboSVMError(f"Config key '{'.'.join(place)}' is {first['input']!r}; it must be {what}.")
 

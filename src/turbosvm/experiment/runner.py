@@ -66,7 +66,7 @@ def run_experiment(
                 if folder:
                     folder.append(records[-1])
                 if on_record:
-                    on_record(records[-1])
+                    on_record(dict(records[-1]))
     except KeyboardInterrupt:
         interrupted = True
     finally:

@@ -59,9 +59,10 @@ def find_head(module: nn.Module, name: str | None = None) -> Head:
             f"linear layers: {_listing(linear)}."
         )
     names = {id(parameter): key for key, parameter in module.named_parameters()}  # one name each, also where shared
-    if id(layer.weight) not in names:
+    own = [layer.weight] if layer.bias is None else [layer.weight, layer.bias]
+    if any(id(parameter) not in names for parameter in own):
         raise TurboSVMError(
-            f"The weight of the head '{name}' of model {kind} is computed from other parameters; it cannot be merged."
+            f"The head '{name}' of model {kind} is computed from other parameters; it cannot be merged."
         )
     return Head(names[id(layer.weight)], None if layer.bias is None else names[id(layer.bias)])
 
