@@ -14,3 +14,8 @@ def unknown(kind: str, name: str, allowed: Iterable[str]) -> TurboSVMError:
     close = get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
     guess = f" Did you mean '{close[0]}'?" if close else ""
     return TurboSVMError(f"Unknown {kind} '{name}'; allowed: {', '.join(names)}.{guess}")
+
+
+def in_one_line(error: Exception) -> str:
+    """Say an error of somebody else's code (a library, a person's own model) in one line."""
+    return f"{type(error).__name__}: {error}".splitlines()[0]

@@ -17,8 +17,6 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
 def test_rows_are_frozen_and_named_by_their_key(name: str) -> None:
     algorithm = find_algorithm(name)
     assert algorithm.name == name == name.lower()
-    assert algorithm.title
-    assert algorithm.reference
     with pytest.raises(FrozenInstanceError):
         algorithm.body.anything = 1  # type: ignore[attr-defined]
     assert all(field.default is not None for field in fields(algorithm.body))  # type: ignore[arg-type]

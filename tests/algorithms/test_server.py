@@ -93,7 +93,7 @@ def test_head_rule_gets_the_head_alone_and_the_body_rule_the_rest(bias: bool) ->
         weights["head.bias"] = [[0.0, 1.0], [-1.0, 5.0]]
     sent = cohort(**weights)
     model = ModelState({name: value[0] for name, value in sent.parameters.items()}, {})
-    algorithm = Algorithm("test", "Test", "", Plain(), Mean(), Largest())
+    algorithm = Algorithm("test", Plain(), Mean(), Largest())
     step = merge(algorithm, model, sent, init_server(algorithm, model, head), head)
     assert step.model.parameters["body"].tolist() == [1.0]
     assert step.model.parameters["head.weight"].tolist() == [[3.0], [2.0]]
@@ -104,7 +104,7 @@ def test_head_rule_gets_the_head_alone_and_the_body_rule_the_rest(bias: bool) ->
 
 
 def test_without_a_head_rule_the_body_rule_merges_all() -> None:
-    algorithm, head = Algorithm("test", "Test", "", Plain(), Mean()), Head("head.weight", None)
+    algorithm, head = Algorithm("test", Plain(), Mean()), Head("head.weight", None)
     sent = cohort(**{"body": [[4.0], [0.0]], "head.weight": [[8.0], [0.0]]})
     model = ModelState({name: value[0] for name, value in sent.parameters.items()}, {})
     step = merge(algorithm, model, sent, init_server(algorithm, model, head), head)

@@ -9,8 +9,8 @@ from turbosvm.errors import unknown
 CATALOGUE: dict[str, Algorithm] = {
     algorithm.name: algorithm
     for algorithm in (
-        Algorithm("fedavg", "FedAvg", "McMahan et al., AISTATS 2017", Plain(), Mean()),
-        Algorithm("fedavgm", "FedAvgM", "Hsu et al., 2019", Plain(), Momentum()),
+        Algorithm("fedavg", Plain(), Mean()),
+        Algorithm("fedavgm", Plain(), Momentum()),
     )
 }
 

@@ -52,8 +52,6 @@ class Algorithm:
     """A federated algorithm: one row of the catalogue."""
 
     name: str
-    title: str
-    reference: str
     objective: Objective
     body: BodyRule
     head: HeadRule | None = None

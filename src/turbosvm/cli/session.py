@@ -53,8 +53,9 @@ def _prepare(configs: list[Config], console: Console) -> FederatedData:
         find_factory(config.model.name)
     with making(configs[0].data.name, console) as on_progress:
         data = build_data(configs[0].data, on_progress)
-    federations = [build_federation(config, data, build_module(config, len(data.classes))) for config in configs]
-    about = describe_data(federations[0])
+    for config in configs:
+        federation = build_federation(config, data, build_module(config, len(data.classes)))
+    about = describe_data(federation)
     console.print(
         f"{data.name}: {about['users_train']} users train ({about['samples_train']:,} samples), "
         f"{about['users_held_out']} are held out ({about['samples_held_out']:,} samples)",

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from turbosvm.algorithms.rules import Objective
 from turbosvm.clients.training import LocalTraining, batches
 from turbosvm.data.federated import FederatedData
-from turbosvm.errors import TurboSVMError
+from turbosvm.errors import TurboSVMError, in_one_line
 from turbosvm.inputs import as_model_input
 from turbosvm.models.contract import load_state
 from turbosvm.randomness import lend_to_global
@@ -35,8 +35,8 @@ def train_cohort(
             with lend_to_global(seed, "layers", number, client):
                 loss, count = _train_client(module, data, client, objective, training, seed, number)
         except (RuntimeError, ValueError, IndexError) as error:
-            what = str(error).splitlines()[0]
-            raise TurboSVMError(f"Training failed at user '{data.users[client]}' in round {number}: {what}") from error
+            where = f"user '{data.users[client]}' in round {number}"
+            raise TurboSVMError(f"Training failed at {where}: {in_one_line(error)}") from error
         losses.append(loss)
         counts.append(count)
         for stacked, named in ((parameters, module.named_parameters()), (buffers, module.named_buffers())):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from turbosvm.errors import TurboSVMError, unknown
+from turbosvm.errors import TurboSVMError, in_one_line, unknown
 from turbosvm.types import ModelState, Weights
 
 
@@ -79,10 +79,10 @@ def check_fit(module: nn.Module, head: Head, inputs: Tensor, classes: int) -> No
         with torch.no_grad():
             logits = module(inputs)
     except Exception as error:  # the person's own code may raise anything
-        what = f"{type(error).__name__}: {error}".splitlines()[0]
         hint = " (NumPy's default is float64, PyTorch's float32)" if inputs.dtype == torch.float64 else ""
         raise TurboSVMError(
-            f"Model {kind} cannot take inputs of shape {list(inputs.shape)} and type {inputs.dtype}{hint}: {what}"
+            f"Model {kind} cannot take inputs of shape {list(inputs.shape)} and type {inputs.dtype}{hint}: "
+            f"{in_one_line(error)}"
         ) from error
     finally:
         module.train(was_training)

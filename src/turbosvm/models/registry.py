@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from turbosvm.errors import TurboSVMError, unknown
+from turbosvm.errors import TurboSVMError, in_one_line, unknown
 from turbosvm.models.celeba import CelebaCNN
 from turbosvm.models.femnist import FemnistCNN
 from turbosvm.models.initialise import build_from_stream
@@ -46,7 +46,7 @@ def build_model(name: str, options: Mapping[str, Any], seed: int) -> nn.Module:
             module = factory(**options)
     except Exception as error:  # the person's own code may raise anything
         given = f" with {dict(options)}" if options else ""
-        raise TurboSVMError(f"Model '{name}' cannot be built{given}: {_first_line(error)}") from error
+        raise TurboSVMError(f"Model '{name}' cannot be built{given}: {in_one_line(error)}") from error
     if not isinstance(module, nn.Module):
         raise TurboSVMError(f"Model '{name}' gave a {type(module).__name__}, not an nn.Module.")
     return module
@@ -83,12 +83,8 @@ def _import(name: str) -> Callable[..., Any]:
     try:
         found = getattr(importlib.import_module(module_name), attribute, None)
     except Exception as error:  # the person's own code may raise anything
-        raise TurboSVMError(f"Model '{name}' cannot be imported: {_first_line(error)}") from error
+        raise TurboSVMError(f"Model '{name}' cannot be imported: {in_one_line(error)}") from error
     if not callable(found):
         raise TurboSVMError(f"Model '{name}': module '{module_name}' has no class or function '{attribute}'.")
     factory: Callable[..., Any] = found
     return factory
-
-
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0]
