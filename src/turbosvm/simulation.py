@@ -21,7 +21,7 @@ from turbosvm.evaluation.metrics import Metrics, evaluate
 from turbosvm.models.contract import Head, load_state, state_of
 from turbosvm.randomness import lend_to_global
 from turbosvm.stopwatch import Stopwatch
-from turbosvm.types import Diagnostics, ModelState, ServerState
+from turbosvm.types import Diagnostics, ModelState, Moment, ServerState
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,8 @@ def simulate(federation: Federation, algorithm: Algorithm, plan: Plan) -> Iterat
         ids = sample_cohort(plan.seed, number, federation.split.train, plan.clients_per_round)
         cohort = train_cohort(module, model, data, ids, algorithm.objective, plan.training, plan.seed, number)
         watch.lap("train")
-        model, server, diagnostics = merge(algorithm, model, cohort, server, federation.head)
+        moment = Moment(number, plan.rounds, plan.seed)
+        model, server, diagnostics = merge(algorithm, model, cohort, server, federation.head, moment)
         load_state(module, model)
         watch.lap("merge")
         due = number % plan.evaluate_every == 0 or number == plan.rounds

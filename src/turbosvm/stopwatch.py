@@ -14,9 +14,9 @@ class Stopwatch:
         self._last = perf_counter()
 
     def lap(self, phase: str) -> None:
-        """Record the time since the last lap under `phase`."""
+        """Add the time since the last lap to `phase`."""
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
         now = perf_counter()
-        self.seconds[phase] = now - self._last
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._last
         self._last = now

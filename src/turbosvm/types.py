@@ -9,8 +9,18 @@ from torch import Tensor
 Weights = dict[str, Tensor]
 """Named tensors: a model's parameters, or its buffers."""
 
-Diagnostics = Mapping[str, float]
-"""What a server rule tells of its step; each number becomes a column of the records."""
+Diagnostics = Mapping[str, float | list[float]]
+"""What a server rule tells of its step. Each becomes a column of the records; lists have a number for each client."""
+
+
+class Moment(NamedTuple):
+    """Where in a run one is."""
+
+    round: int
+    """From 1 on."""
+    rounds: int
+    """T, how many there are."""
+    seed: int
 
 
 @dataclass(frozen=True)

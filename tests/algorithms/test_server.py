@@ -15,7 +15,7 @@ from turbosvm.algorithms.rules import Algorithm, MergedHead
 from turbosvm.algorithms.server import init_server, merge
 from turbosvm.errors import TurboSVMError
 from turbosvm.models.contract import Head
-from turbosvm.types import Cohort, ModelState, Weights
+from turbosvm.types import Cohort, ModelState, Moment, Weights
 
 
 def cohort(**parameters: list[Any]) -> Cohort:
@@ -81,7 +81,7 @@ class Largest:
     def init(self, embeddings: Tensor) -> Weights:
         return {"rounds": torch.zeros(())}
 
-    def merge(self, embeddings: Tensor, clients: Tensor, samples: Tensor, state: Weights) -> MergedHead:
+    def merge(self, embeddings: Tensor, clients: Tensor, samples: Tensor, state: Weights, moment: Moment) -> MergedHead:
         return MergedHead(clients.amax(dim=0), {"rounds": state["rounds"] + 1}, {"largest": float(clients.max())})
 
 
@@ -94,7 +94,7 @@ def test_head_rule_gets_the_head_alone_and_the_body_rule_the_rest(bias: bool) ->
     sent = cohort(**weights)
     model = ModelState({name: value[0] for name, value in sent.parameters.items()}, {})
     algorithm = Algorithm("test", Plain(), Mean(), Largest())
-    step = merge(algorithm, model, sent, init_server(algorithm, model, head), head)
+    step = merge(algorithm, model, sent, init_server(algorithm, model, head), head, Moment(1, 10, 0))
     assert step.model.parameters["body"].tolist() == [1.0]
     assert step.model.parameters["head.weight"].tolist() == [[3.0], [2.0]]
     if bias:
@@ -107,7 +107,7 @@ def test_without_a_head_rule_the_body_rule_merges_all() -> None:
     algorithm, head = Algorithm("test", Plain(), Mean()), Head("head.weight", None)
     sent = cohort(**{"body": [[4.0], [0.0]], "head.weight": [[8.0], [0.0]]})
     model = ModelState({name: value[0] for name, value in sent.parameters.items()}, {})
-    step = merge(algorithm, model, sent, init_server(algorithm, model, head), head)
+    step = merge(algorithm, model, sent, init_server(algorithm, model, head), head, Moment(1, 10, 0))
     assert {name: value.tolist() for name, value in step.model.parameters.items()} == {
         "body": [1.0],
         "head.weight": [2.0],

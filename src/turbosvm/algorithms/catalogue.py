@@ -2,6 +2,7 @@
 
 from turbosvm.algorithms.body.mean import Mean
 from turbosvm.algorithms.body.momentum import Momentum
+from turbosvm.algorithms.head.turbosvm import TurboSVM
 from turbosvm.algorithms.objective.plain import Plain
 from turbosvm.algorithms.rules import Algorithm
 from turbosvm.errors import unknown
@@ -11,6 +12,7 @@ CATALOGUE: dict[str, Algorithm] = {
     for algorithm in (
         Algorithm("fedavg", Plain(), Mean()),
         Algorithm("fedavgm", Plain(), Momentum()),
+        Algorithm("turbosvm", Plain(), Mean(), TurboSVM()),
     )
 }
 

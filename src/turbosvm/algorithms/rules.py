@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor, nn
 
-from turbosvm.types import Cohort, Diagnostics, Merged, Weights
+from turbosvm.types import Cohort, Diagnostics, Merged, Moment, Weights
 
 
 class Objective(Protocol):
@@ -43,7 +43,7 @@ class HeadRule(Protocol):
     def init(self, embeddings: Tensor) -> Weights:
         """Return the rule's state before the first round, given the global embeddings `[K, D]`."""
 
-    def merge(self, embeddings: Tensor, clients: Tensor, samples: Tensor, state: Weights) -> MergedHead:
+    def merge(self, embeddings: Tensor, clients: Tensor, samples: Tensor, state: Weights, moment: Moment) -> MergedHead:
         """Return new embeddings `[K, D]`, given the old ones, the clients' `[C, K, D]` and sample counts `[C]`."""
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from turbosvm.algorithms.averaging import merge_buffers
 from turbosvm.algorithms.rules import Algorithm
 from turbosvm.models.contract import Head
-from turbosvm.types import Cohort, Diagnostics, ModelState, ServerState, Weights
+from turbosvm.types import Cohort, Diagnostics, ModelState, Moment, ServerState, Weights
 
 
 class ServerStep(NamedTuple):
@@ -28,13 +28,15 @@ def init_server(algorithm: Algorithm, model: ModelState, head: Head) -> ServerSt
     return ServerState(body, algorithm.head.init(head.embeddings(model.parameters)))
 
 
-def merge(algorithm: Algorithm, model: ModelState, cohort: Cohort, state: ServerState, head: Head) -> ServerStep:
+def merge(
+    algorithm: Algorithm, model: ModelState, cohort: Cohort, state: ServerState, head: Head, moment: Moment
+) -> ServerStep:
     """Merge a cohort into the global model."""
     body = algorithm.body.merge(_body(algorithm, model.parameters, head), cohort, state.body)
     parameters, head_state, diagnostics = dict(body.weights), state.head, dict(body.diagnostics)
     if algorithm.head is not None:
         own, clients = head.embeddings(model.parameters), head.embeddings(cohort.parameters)
-        merged = algorithm.head.merge(own, clients, cohort.samples, state.head)
+        merged = algorithm.head.merge(own, clients, cohort.samples, state.head, moment)
         parameters |= head.parameters(merged.embeddings)
         head_state, diagnostics = merged.state, diagnostics | dict(merged.diagnostics)
     buffers = merge_buffers(cohort.buffers, cohort.samples)

@@ -60,4 +60,11 @@ def record_of(finished: Round) -> Record:
         **{f"seconds_{phase}": round(seconds, 6) for phase, seconds in finished.seconds.items()},
         "cohort": list(finished.cohort),
     }
-    return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
+    return {key: _plain(value) for key, value in row.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Replace what JSON has no word for, in a number or a list of them."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,1 @@
+"""How the class embeddings, the rows of the last layer, are merged."""

@@ -1,0 +1,94 @@
+"""Server optimisers: adaptive steps as pure functions, moments in and moments out.
+
+With gradient g, step number s of a row, and m, v the row's moments (all element-wise):
+
+    sgd      w <- w - lr g
+    adam     m <- beta1 m + (1 - beta1) g,  v <- beta2 v + (1 - beta2) g^2
+             w <- w - lr m' / (sqrt(v') + eps)  with  m' = m / (1 - beta1^s),  v' = v / (1 - beta2^s)
+    amsgrad  as adam, with the largest v so far in the place of v
+    yogi     as adam, with v <- v - (1 - beta2) sign(v - g^2) g^2
+    adagrad  v <- v + g^2,  w <- w - lr g / (sqrt(v) + eps)
+
+Each row (index of the first axis) counts its own steps, so rows may be stepped on their own.
+
+Kingma, Ba: Adam. ICLR 2015. Reddi, Kale, Kumar: On the Convergence of Adam and Beyond. ICLR 2018.
+Zaheer, Reddi, Sachan, Kale, Kumar: Adaptive Methods for Nonconvex Optimization. NeurIPS 2018.
+Duchi, Hazan, Singer: Adaptive Subgradient Methods for Online Learning and Stochastic Optimization. JMLR 2011.
+"""
+
+from dataclasses import dataclass
+from math import inf
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from turbosvm.errors import TurboSVMError, unknown
+
+OptimiserName = Literal["adam", "sgd", "amsgrad", "yogi", "adagrad"]
+
+Moments = dict[str, Tensor]
+
+_MOMENTS: dict[str, tuple[str, ...]] = {
+    "sgd": (),
+    "adam": ("first", "second"),
+    "amsgrad": ("first", "second", "largest"),
+    "yogi": ("first", "second"),
+    "adagrad": ("second",),
+}
+
+
+class Step(NamedTuple):
+    """Where a step has led, and the moments for the next."""
+
+    weights: Tensor
+    moments: Moments
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """One of the rules above with its coefficients."""
+
+    name: OptimiserName = "adam"
+    learning_rate: float = 0.01
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-5
+
+    def __post_init__(self) -> None:
+        if self.name not in get_args(OptimiserName):
+            raise unknown("optimiser", self.name, get_args(OptimiserName))
+        if not 0 < self.learning_rate < inf:
+            raise TurboSVMError(f"The server's learning_rate is {self.learning_rate}; it must be positive and finite.")
+        for name, beta in (("beta1", self.beta1), ("beta2", self.beta2)):
+            if not 0 <= beta < 1:
+                raise TurboSVMError(f"The optimiser's {name} is {beta}; it must be at least 0 and less than 1.")
+        if not 0 < self.eps < inf:
+            raise TurboSVMError(f"The optimiser's eps is {self.eps}; it must be positive and finite.")
+
+    def init(self, weights: Tensor) -> Moments:
+        """Return the moments before the first step: zeros, and a count of steps for each row."""
+        steps = weights.new_zeros(weights.shape[:1] + (1,) * (weights.ndim - 1))
+        return {"steps": steps, **{name: torch.zeros_like(weights) for name in _MOMENTS[self.name]}}
+
+    def step(self, weights: Tensor, gradient: Tensor, moments: Moments) -> Step:
+        """Take one step down the gradient; nothing that is handed in is changed."""
+        new = {**moments, "steps": moments["steps"] + 1}
+        if self.name == "sgd":
+            return Step(weights - self.learning_rate * gradient, new)
+        square = gradient * gradient
+        if self.name == "adagrad":
+            new["second"] = moments["second"] + square
+            return Step(weights - self.learning_rate * gradient / (new["second"].sqrt() + self.eps), new)
+        new["first"] = torch.lerp(moments["first"], gradient, 1 - self.beta1)
+        if self.name == "yogi":
+            new["second"] = moments["second"] - (1 - self.beta2) * torch.sign(moments["second"] - square) * square
+        else:
+            new["second"] = torch.lerp(moments["second"], square, 1 - self.beta2)
+        if self.name == "amsgrad":
+            new["largest"] = torch.maximum(moments["largest"], new["second"])
+        second = new["largest"] if self.name == "amsgrad" else new["second"]
+        first = new["first"] / (1 - self.beta1 ** new["steps"])
+        return Step(
+            weights - self.learning_rate * first / ((second / (1 - self.beta2 ** new["steps"])).sqrt() + self.eps), new
+        )

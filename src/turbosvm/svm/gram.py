@@ -1,0 +1,106 @@
+"""Embeddings in the order that the solvers want them, and the kernel matrix between them, piece by piece.
+
+Nothing after this file looks at an embedding's numbers again: each dual problem, each projection and each norm is a sum
+over kernel values. The matrix of all of them has (K C)^2 entries, so it is made in strips of classes and is never
+whole unless one asks for it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from turbosvm.svm.kernels import Kernel
+
+STRIP_BYTES = {"cpu": 2**28, "cuda": 2**31}
+"""The most memory that a strip may take. A strip has at least one class, whatever that takes."""
+LEAST_STAIR = {"cpu": 112, "cuda": 4096}
+"""Rows of the matrix made by one product. Fewer would skip more of the pairs already done, but each runs less well."""
+MOST_STAIRS = 16
+"""More than these skip hardly anything more."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """C embeddings of each of K classes, class by class, moved to their mean where the kernel allows it.
+
+    Centring changes no result, but it keeps kernel values small, and with them the rounding of float32.
+    """
+
+    rows: Tensor
+    """[K, C, D]"""
+    norms: Tensor
+    """Squared norms, [K, C]."""
+    centre: Tensor
+    """What was subtracted, [D]."""
+    kernel: Kernel
+    rounding: float
+    """How far off a kernel value may be: a few units in the last place of the inner products, through the kernel."""
+
+    @classmethod
+    def of(cls, embeddings: Tensor, kernel: Kernel, dtype: torch.dtype) -> "Samples":
+        """Take embeddings `[C, K, D]`, as clients send them."""
+        ordered = embeddings.to(dtype).transpose(0, 1).contiguous()
+        centre = ordered.new_zeros(ordered.shape[-1])
+        if kernel.ignores_origin:
+            centre = ordered.mean(dim=(0, 1))
+            ordered = ordered - centre
+        norms = ordered.square().sum(dim=-1)
+        largest = float(norms.max())
+        rounding = 4 * torch.finfo(dtype).eps * largest * kernel.steepest(largest)
+        return cls(ordered, norms, centre, kernel, rounding)
+
+    def within(self) -> Tensor:
+        """Kernel values inside each class, `[K, C, C]`."""
+        return self.kernel.values_(self.rows @ self.rows.mT, self.norms, self.norms)
+
+    def whole(self) -> Tensor:
+        """Kernel values between all embeddings, `[K C, K C]`."""
+        rows, norms = self.rows.flatten(0, 1), self.norms.flatten()
+        return self.kernel.values_(rows @ rows.T, norms, norms)
+
+    def across(self, first: int, last: int) -> Tensor:
+        """Kernel values of classes first..last-1 with classes first..K-1, `[(last-first) C, (K-first) C]`.
+
+        Blocks left of the diagonal are those of pairs the other way round; most of them are left unset.
+        """
+        classes, clients, _ = self.rows.shape
+        strip = self.rows.new_empty((last - first) * clients, (classes - first) * clients)
+        height = max(1, -(-classes // MOST_STAIRS), LEAST_STAIR[self.rows.device.type] // clients)
+        for top in range(first, last, height):
+            bottom, offset = min(top + height, last), (top - first) * clients
+            stair = strip[offset : (bottom - first) * clients, offset:]
+            torch.mm(self.rows[top:bottom].flatten(0, 1), self.rows[top:].flatten(0, 1).T, out=stair)
+            self.kernel.values_(stair, self.norms[top:bottom].flatten(), self.norms[top:].flatten())
+        return strip
+
+    def against(self, points: Tensor) -> Tensor:
+        """Kernel values of points `[M, D]` with every embedding, `[M, K, C]`."""
+        moved = points - self.centre
+        products = moved @ self.rows.flatten(0, 1).T
+        norms = moved.square().sum(dim=-1)
+        return self.kernel.values_(products, norms, self.norms.flatten()).view(len(points), *self.norms.shape)
+
+    def strips(self) -> list[tuple[int, int]]:
+        """Cut the classes into ranges whose strips fit into memory."""
+        classes, clients, _ = self.rows.shape
+        per_class = clients * classes * clients * self.rows.element_size()
+        height = max(1, STRIP_BYTES[self.rows.device.type] // per_class)
+        return [(first, min(first + height, classes)) for first in range(0, classes, height)]
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Keep float32 products in float32 while this lasts, also where the caller allows tf32 or bfloat16 elsewhere."""
+    matmuls: list[Any] = [torch.backends.cuda.matmul, torch.backends.mkldnn.matmul]  # type: ignore[attr-defined]
+    before = [matmul.fp32_precision for matmul in matmuls]
+    try:
+        for matmul in matmuls:
+            matmul.fp32_precision = "ieee"
+        yield
+    finally:
+        for matmul, precision in zip(matmuls, before, strict=True):
+            matmul.fp32_precision = precision

@@ -1,0 +1,90 @@
+"""Kernels: what stands in for the inner product of two embeddings, and how it changes when one of them moves.
+
+    linear   x·w
+    poly     (a x·w + b)^degree
+    rbf      exp(-a |x - w|^2)
+    sigmoid  tanh(a x·w + b)
+
+All are functions of inner products and squared norms alone, so whoever has those has the kernel. The gradient with
+respect to w is slope * x - pull * w, with one slope for each pair (x, w), and a pull that only rbf has.
+"""
+
+from dataclasses import dataclass
+from math import inf, isfinite
+from typing import Literal, NamedTuple, get_args
+
+from torch import Tensor
+
+from turbosvm.errors import TurboSVMError, unknown
+
+KernelName = Literal["linear", "poly", "rbf", "sigmoid"]
+
+
+class Slopes(NamedTuple):
+    """The gradient of kernel(x, w) with respect to w, as slope * x - pull * w."""
+
+    slope: Tensor | None
+    """None: 1 throughout."""
+    pull: Tensor | None
+    """None: 0 throughout."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One of the four kernels with its coefficients; `degree`, `a` and `b` matter where the formula has them."""
+
+    name: KernelName = "linear"
+    degree: int = 3
+    a: float = 1.0
+    b: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.name not in get_args(KernelName):
+            raise unknown("kernel", self.name, get_args(KernelName))
+        if not (isinstance(self.degree, int) and self.degree >= 1):
+            raise TurboSVMError(f"The kernel's degree is {self.degree}; it must be a whole number from 1 on.")
+        if not (isfinite(self.a) and self.a > 0 and isfinite(self.b)):
+            raise TurboSVMError(f"The kernel's a is {self.a} and b is {self.b}; a must be positive, both finite.")
+
+    @property
+    def ignores_origin(self) -> bool:
+        """Whether moving all embeddings by one vector changes no SVM, so that they may be centred."""
+        return self.name in ("linear", "rbf")
+
+    def values_(self, products: Tensor, left: Tensor, right: Tensor) -> Tensor:
+        """Turn inner products `[..., m, n]` into kernel values, in place, given the squared norms of both sides."""
+        match self.name:
+            case "linear":
+                return products
+            case "poly":
+                return products.mul_(self.a).add_(self.b).pow_(self.degree)
+            case "sigmoid":
+                return products.mul_(self.a).add_(self.b).tanh_()
+        distances = products.mul_(-2).add_(left[..., :, None]).add_(right[..., None, :]).clamp_(min=0)
+        return distances.mul_(-self.a).exp_()
+
+    def steepest(self, norm: float) -> float:
+        """Bound how much a kernel value changes with an inner product, for embeddings of squared norm up to `norm`."""
+        try:
+            match self.name:
+                case "linear":
+                    return 1.0
+                case "poly":
+                    return self.degree * self.a * (self.a * norm + abs(self.b)) ** (self.degree - 1)
+                case "sigmoid":
+                    return self.a
+            return 2 * self.a
+        except OverflowError:
+            return inf
+
+    def slopes(self, products: Tensor, values: Tensor) -> Slopes:
+        """Return the gradient's factors, given inner products and the kernel values they became."""
+        match self.name:
+            case "linear":
+                return Slopes(None, None)
+            case "poly":
+                return Slopes((products * self.a + self.b).pow_(self.degree - 1).mul_(self.a * self.degree), None)
+            case "sigmoid":
+                return Slopes((1 - values * values).mul_(self.a), None)
+        attraction = values * (2 * self.a)
+        return Slopes(attraction, attraction)

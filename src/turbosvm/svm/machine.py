@@ -1,0 +1,194 @@
+"""`fit`: support vector machines between classes of embeddings, and the fitted machine with all that they know."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any, get_args
+
+import torch
+from torch import Tensor
+
+from turbosvm.errors import TurboSVMError, unknown
+from turbosvm.stopwatch import Stopwatch
+from turbosvm.svm.arrays import Array, as_embeddings, is_numpy, to_tensor
+from turbosvm.svm.gram import Samples, full_precision
+from turbosvm.svm.kernels import Kernel, KernelName
+from turbosvm.svm.solver import Scheme, Solution, Stopping, solve
+
+NO_LIMIT = 10_000_000
+"""Iterations after which even a solver without a limit gives a problem up, as LIBSVM does."""
+
+
+def fit(
+    embeddings: Array | Sequence[Array],
+    cost: float = 1.0,
+    kernel: KernelName = "linear",
+    scheme: Scheme = "ovo",
+    tol: float = 1e-3,
+    max_iter: int | None = None,
+    *,
+    degree: int = 3,
+    a: float = 1.0,
+    b: float = 1.0,
+) -> "Machine":
+    """Fit a support vector machine to each pair of classes (or to each class and the rest).
+
+    Args:
+        embeddings: `[C, K, D]`: C samples (one a client) of each of K classes, D numbers each. NumPy or PyTorch, on any
+            device; results are of the same kind, on the same device.
+        cost: Largest dual coefficient. The smaller it is, the wider the margins, and the more support vectors.
+        kernel: "linear", "poly", "rbf" or "sigmoid"; see `turbosvm.svm.kernels` for the formulas with degree, a and b.
+        scheme: "ovo": K(K-1)/2 machines, one for each pair. "ovr": K machines, each class against all others.
+        tol: Largest violation of the optimality conditions that counts as solved.
+        max_iter: Most iterations a problem; None goes on until it is solved.
+        degree, a, b: The kernel's coefficients.
+
+    Example:
+        >>> import numpy as np
+        >>> embeddings = np.array([[[2.0, 0.0], [0.0, 0.0]], [[4.0, 1.0], [-1.0, -1.0]]])  # two clients, two classes
+        >>> machine = fit(embeddings)
+        >>> machine.support_.tolist()  # of each class, the first client's embedding alone
+        [[True, False], [True, False]]
+        >>> machine.hyperplanes().round(3).tolist(), machine.intercept_.round(3).tolist()
+        ([[1.0, 0.0]], [-1.0])
+    """
+    tensor = as_embeddings(embeddings)
+    limits, watch = stopping(cost, tol, max_iter), Stopwatch(tensor.device)
+    samples, solution = fit_samples(tensor, Kernel(kernel, degree, a, b), scheme, limits, watch)
+    return Machine(samples, solution, is_numpy(embeddings))
+
+
+def stopping(cost: float, tol: float, max_iter: int | None) -> Stopping:
+    """Check a solver's limits."""
+    if not 0 < cost < inf:
+        raise TurboSVMError(f"The SVM's cost is {cost}; it must be greater than 0, and finite.")
+    if not 0 < tol < inf:
+        raise TurboSVMError(f"The SVM's tol is {tol}; it must be greater than 0, and finite.")
+    if max_iter is not None and max_iter < 1:
+        raise TurboSVMError(f"The SVM's max_iter is {max_iter}; it must be at least 1, or None for no limit.")
+    return Stopping(cost, tol, NO_LIMIT if max_iter is None else max_iter)
+
+
+def fit_samples(
+    embeddings: Tensor, kernel: Kernel, scheme: Scheme, limits: Stopping, watch: Stopwatch
+) -> tuple[Samples, Solution]:
+    """Fit to checked embeddings `[C, K, D]`; in float32, unless its rounding could be felt at `tol`."""
+    if scheme not in get_args(Scheme):
+        raise unknown("scheme", scheme, get_args(Scheme))
+    with full_precision():
+        if embeddings.dtype is not torch.float64:
+            samples = Samples.of(embeddings, kernel, torch.float32)
+            if samples.rounding < inf:
+                solution = solve(samples, scheme, limits, watch)
+                if samples.rounding * float(solution.coef.abs().sum(dim=(1, 2)).max()) < limits.tol / 4:
+                    return samples, solution
+        samples = Samples.of(embeddings, kernel, torch.float64)
+        if not samples.rounding < inf:
+            raise TurboSVMError(f"The {kernel.name} kernel of these embeddings overflows; scale them, or lower its a.")
+        return samples, solve(samples, scheme, limits, watch)
+
+
+@dataclass(frozen=True, eq=False)
+class Machine:
+    """Fitted support vector machines, P of them, between K classes of C embeddings each.
+
+    Attributes end in `_` and are of the kind (NumPy or PyTorch) that was fitted.
+    """
+
+    samples: Samples
+    solution: Solution
+    as_numpy: bool
+
+    @property
+    def pairs_(self) -> Any:
+        """Which classes each problem separates, `[P, 2]`; -1 stands for all others."""
+        return self._out(self.solution.problems)
+
+    @property
+    def dual_coef_(self) -> Any:
+        """Signed dual coefficients: `[P, 2, C]` (class k's positive, class m's negative), or `[K, K, C]` for "ovr"."""
+        return self._out(self.solution.coef)
+
+    @property
+    def support_(self) -> Any:
+        """Whether client n's embedding of class k is a support vector in any of its problems, `[K, C]`."""
+        return self._out(support(self.samples, self.solution))
+
+    @property
+    def slack_(self) -> Any:
+        """How far inside (or beyond) its margin each embedding lies, mean over its problems, `[K, C]`."""
+        return self._out(mean_slack(self.samples, self.solution))
+
+    @property
+    def intercept_(self) -> Any:
+        """The constant of each problem's decision function, `[P]`."""
+        shift = self._sums(self.samples.rows @ self.samples.centre) if self.samples.kernel.name == "linear" else 0.0
+        return self._out((self.solution.facts[:, 0] - shift).to(self.samples.rows.dtype))
+
+    @property
+    def n_iter_(self) -> Any:
+        """Iterations that each problem took, `[P]`."""
+        return self._out(self.solution.facts[:, 2].long())
+
+    @property
+    def converged_(self) -> Any:
+        """Whether each problem was solved to `tol` within `max_iter`, `[P]`."""
+        return self._out(self.solution.facts[:, 3].bool())
+
+    @property
+    def margin_(self) -> Any:
+        """Width of each problem's margin, 2 / |h|, `[P]`."""
+        return self._out(margins(self.solution).to(self.samples.rows.dtype))
+
+    def hyperplanes(self) -> Any:
+        """Return the normals h, `[P, D]`; for the linear kernel, others have none among the embeddings."""
+        if self.samples.kernel.name != "linear":
+            raise TurboSVMError(f"Hyperplanes of the {self.samples.kernel.name} kernel are not vectors of this space.")
+        with full_precision():
+            table = self.solution.by_class(self.solution.coef, len(self.samples.rows))
+            of_class = table @ self.samples.rows  # [K, K, D]: what class k adds to the normal of its problem with j
+            if self.solution.scheme == "ovr":
+                return self._out(of_class.sum(dim=0))
+            k, m = self.solution.problems.T
+            return self._out(of_class[k, m] + of_class[m, k])
+
+    def decision(self, points: Array) -> Any:
+        """Return the decision function at points `[M, D]`, `[M, P]`: positive on the side of class k."""
+        tensor = to_tensor(points, "points").to(self.samples.rows)
+        if tensor.ndim != 2 or tensor.shape[1] != self.samples.rows.shape[2]:
+            raise TurboSVMError(
+                f"Points have the shape {tuple(tensor.shape)}; expected [points, {self.samples.rows.shape[2]}]."
+            )
+        with full_precision():
+            values = [self._sums(self.samples.against(part)) for part in tensor.split(64)]
+        return self._out((torch.cat(values) + self.solution.facts[:, 0]).to(self.samples.rows.dtype))
+
+    def _sums(self, values: Tensor) -> Tensor:
+        """Sum `[..., K, C]` over each problem's samples, weighted by their coefficients: `[..., P]` in float64."""
+        table = self.solution.by_class(self.solution.coef, len(self.samples.rows))
+        by_class = torch.einsum("...kn,kjn->...kj", values.double(), table.double())
+        if self.solution.scheme == "ovr":
+            return by_class.sum(dim=-2)
+        k, m = self.solution.problems.T
+        return by_class[..., k, m] + by_class[..., m, k]
+
+    def _out(self, values: Tensor) -> Any:
+        return values.cpu().numpy() if self.as_numpy else values
+
+
+def support(samples: Samples, solution: Solution) -> Tensor:
+    """Whether each embedding is a support vector in any of its problems, `[K, C]`."""
+    return solution.by_class(solution.coef != 0, len(samples.rows)).any(dim=1)
+
+
+def mean_slack(samples: Samples, solution: Solution) -> Tensor:
+    """Mean slack of each embedding over its problems, `[K, C]`."""
+    classes = len(samples.rows)
+    return solution.by_class(solution.slack, classes).sum(dim=1) / (
+        classes - 1 if solution.scheme == "ovo" else classes
+    )
+
+
+def margins(solution: Solution) -> Tensor:
+    """Width of each problem's margin, 2 / |h|, `[P]`; infinite where h = 0."""
+    return 2 / solution.squared_norm.clamp(min=0).sqrt()

@@ -1,0 +1,133 @@
+"""The one-vs-one problems of `smo` on CUDA: one Triton program a pair.
+
+The same method step for step, with both classes' coefficients in registers. Triton comes with PyTorch's CUDA builds;
+where it does not (Windows), the compiled loops of `smo` serve CUDA tensors too.
+"""
+
+import torch
+from torch import Tensor
+
+from turbosvm.svm.smo import FLAT
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:
+    AVAILABLE = False
+else:
+    AVAILABLE = True
+
+    @triton.jit
+    def _row(within, cross, stride, clients, owner, n, of_k, i, live, BLOCK: tl.constexpr):  # noqa: N803
+        """Row i of the pair's kernel matrix: inside a class from `within`, between the two from `cross`."""
+        i_of_k = i < BLOCK
+        s = tl.where(i_of_k, i, i - BLOCK)
+        same = of_k == i_of_k
+        inside = tl.load(within + (owner * clients + s) * clients + n, mask=live & same, other=0.0)
+        between = tl.load(cross + tl.where(i_of_k, s * stride + n, n * stride + s), mask=live & ~same, other=0.0)
+        return tl.where(same, inside, between).to(tl.float64)
+
+    @triton.jit
+    def _at(values, t, i):
+        """values[i]"""
+        return tl.sum(tl.where(t == i, values, 0.0), axis=0)
+
+    @triton.jit
+    def _solve_pair(
+        pairs,
+        within,
+        cross,
+        stride,
+        first,
+        clients,
+        limits,
+        max_iter,
+        coef,
+        slack,
+        facts,
+        BLOCK: tl.constexpr,  # noqa: N803
+    ):
+        p = tl.program_id(0).to(tl.int64)
+        k, m = tl.load(pairs + 2 * p), tl.load(pairs + 2 * p + 1)
+        cost, tol, flat = tl.load(limits), tl.load(limits + 1), tl.load(limits + 2)
+        cross += (k - first) * clients * stride + (m - first) * clients
+        t = tl.arange(0, 2 * BLOCK)
+        of_k = t < BLOCK
+        n = tl.where(of_k, t, t - BLOCK).to(tl.int64)
+        owner = tl.where(of_k, k, m)
+        live = n < clients
+        sign = tl.where(of_k, 1.0, -1.0).to(tl.float64)
+        low, high = tl.where(of_k, 0.0, -cost), tl.where(of_k, cost, 0.0)
+        diagonal = tl.load(within + (owner * clients + n) * clients + n, mask=live, other=0.0).to(tl.float64)
+        nothing = tl.full([2 * BLOCK], float("-inf"), tl.float64)
+        b, v = tl.zeros([2 * BLOCK], tl.float64), sign
+        iterations, running, converged = 0, True, False
+        while running:
+            could_grow = tl.where(live & (b < high), v, nothing)
+            v_i = tl.max(could_grow, axis=0)
+            i = tl.max(tl.where(could_grow == v_i, t, -1), axis=0)
+            row_i = _row(within, cross, stride, clients, owner, n, of_k, i, live, BLOCK)
+            difference = tl.where(live & (b > low), v_i - v, 0.0)
+            curvature = tl.maximum(_at(diagonal, t, i) + diagonal - 2.0 * row_i, flat)
+            progress = tl.where(difference > 0.0, difference * difference / curvature, nothing)
+            most = tl.max(progress, axis=0)
+            converged = tl.max(difference, axis=0) < tol
+            running = (not converged) and (iterations < max_iter)
+            if running:
+                j = tl.max(tl.where(progress == most, t, -1), axis=0)
+                row_j = _row(within, cross, stride, clients, owner, n, of_k, j, live, BLOCK)
+                is_i, is_j = t == i, t == j
+                room_i, room_j = _at(high - b, t, i), _at(b - low, t, j)
+                step = tl.minimum(_at(difference, t, j) / _at(curvature, t, j), tl.minimum(room_i, room_j))
+                b = tl.where(is_i, tl.where(step == room_i, high, b + step), b)
+                b = tl.where(is_j, tl.where(step == room_j, low, b - step), b)
+                v -= step * (row_i - row_j)
+                iterations += 1
+        free = live & (low < b) & (b < high)
+        count = tl.sum(free.to(tl.int32), axis=0)
+        top = tl.max(tl.where(live & (b < high), v, nothing), axis=0)
+        bottom = -tl.max(tl.where(live & (b > low), -v, nothing), axis=0)
+        mean = tl.sum(tl.where(free, v, 0.0), axis=0) / tl.maximum(count, 1)
+        intercept = tl.where(count > 0, mean, (top + bottom) / 2.0)
+        place = p * 2 * clients + tl.where(of_k, n, clients + n)
+        tl.store(coef + place, b.to(coef.dtype.element_ty), mask=live)
+        tl.store(slack + place, tl.maximum(sign * (v - intercept), 0.0).to(slack.dtype.element_ty), mask=live)
+        tl.store(facts + 4 * p, intercept)
+        tl.store(facts + 4 * p + 1, tl.sum(tl.where(live, b * (sign - v), 0.0), axis=0))
+        tl.store(facts + 4 * p + 2, iterations.to(tl.float64))
+        tl.store(facts + 4 * p + 3, converged.to(tl.float64))
+
+
+def solve(
+    problems: Tensor,
+    within: Tensor,
+    cross: Tensor,
+    first: int,
+    cost: float,
+    tol: float,
+    max_iter: int,
+    coef: Tensor,
+    slack: Tensor,
+    facts: Tensor,
+) -> None:
+    """Solve pairs (k, m); the arguments are those of `smo.solve`, as CUDA tensors."""
+    clients = within.shape[1]
+    block = max(16, triton.next_power_of_2(clients))
+    limits = torch.tensor([cost, tol, FLAT], dtype=torch.float64, device=within.device)
+    warps = max(1, min(8, block // 64))
+    with torch.cuda.device(within.device):
+        _solve_pair[(len(problems),)](
+            problems,
+            within,
+            cross,
+            cross.stride(0),
+            first,
+            clients,
+            limits,
+            max_iter,
+            coef,
+            slack,
+            facts,
+            BLOCK=block,
+            num_warps=warps,
+        )
