@@ -1,5 +1,6 @@
 """What holds on a CUDA device; run with `pytest -m gpu` on a machine that has one."""
 
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import turbosvm
 from tests.conftest import tiny_net
 from turbosvm.algorithms.catalogue import CATALOGUE
 from turbosvm.data.federated import FederatedData
+from turbosvm.svm import gram
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 
@@ -61,3 +63,78 @@ def test_dropout_draws_from_the_runs_own_streams_on_the_device(tiny_data: Federa
     torch.rand(3, device="cuda")
     two = turbosvm.run(data=tiny_data, model=model, head="1", device="cuda", **FAST)
     assert torch.equal(one.model.state_dict()["1.weight"], two.model.state_dict()["1.weight"])
+
+
+def heads(classes: int, clients: int, size: int) -> torch.Tensor:
+    draw = torch.Generator().manual_seed(0)
+    centres = torch.randn(classes, size, generator=draw)
+    return (centres + 0.5 * torch.randn(clients, classes, size, generator=draw)) / size**0.5
+
+
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("classes", "clients", "size"), [(2, 1, 3), (7, 5, 9), (12, 33, 40), (4, 300, 20)])
+def test_svms_agree_with_the_cpu(scheme: Any, dtype: torch.dtype, classes: int, clients: int, size: int) -> None:
+    embeddings = heads(classes, clients, size).to(dtype)
+    here, there = (turbosvm.svm.fit(embeddings.to(device), scheme=scheme, tol=1e-5) for device in ("cpu", "cuda"))
+    assert there.dual_coef_.is_cuda
+    assert there.converged_.all()
+    torch.testing.assert_close(there.dual_coef_.cpu(), here.dual_coef_, atol=2e-3, rtol=0)
+    torch.testing.assert_close(there.intercept_.cpu(), here.intercept_, atol=1e-4, rtol=0)
+    torch.testing.assert_close(there.slack_.cpu(), here.slack_, atol=1e-4, rtol=0)
+    torch.testing.assert_close(there.margin_.cpu(), here.margin_, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "sigmoid"])
+def test_head_steps_agree_with_the_cpu(kernel: str) -> None:
+    embeddings, samples = heads(20, 8, 100).double(), torch.arange(1, 9)
+    options: dict[str, Any] = {"kernel": kernel, "a": 0.5, "optimiser": "sgd", "tol": 1e-8}
+    here = turbosvm.merge_heads(embeddings, samples, **options)
+    there = turbosvm.merge_heads(embeddings.cuda(), samples.cuda(), **options)
+    torch.testing.assert_close(there.head.cpu(), here.head, atol=1e-6, rtol=0)
+    assert there.diagnostics["spread_loss_after"] == pytest.approx(here.diagnostics["spread_loss_after"], rel=1e-5)
+    again = turbosvm.merge_heads(embeddings.cuda(), samples.cuda(), **options)
+    assert torch.equal(again.head, there.head)
+
+
+def test_strips_on_the_gpu_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    embeddings = heads(30, 16, 50).double().cuda()
+    whole = turbosvm.svm.fit(embeddings, tol=1e-8)
+    monkeypatch.setitem(gram.STRIP_BYTES, "cuda", 4 * 16 * 30 * 16 * 8)
+    monkeypatch.setitem(gram.LEAST_STAIR, "cuda", 32)
+    strips = turbosvm.svm.fit(embeddings, tol=1e-8)
+    assert len(strips.samples.strips()) == 8
+    torch.testing.assert_close(strips.dual_coef_, whole.dual_coef_, atol=1e-6, rtol=0)
+
+
+def test_products_are_not_rounded_to_tf32() -> None:
+    embeddings = heads(30, 16, 500).cuda()
+    expected = turbosvm.svm.fit(embeddings).dual_coef_
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("high")
+        assert torch.equal(turbosvm.svm.fit(embeddings).dual_coef_, expected)
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.parametrize(
+    ("size", "most_seconds", "most_gib"),
+    [((62, 8, 2049), 2e-3, 1), ((62, 512, 1025), 0.15, 8), ((1000, 100, 2049), 5, 16)],
+)
+def test_the_head_step_is_fast_on_an_h200(size: tuple[int, int, int], most_seconds: float, most_gib: float) -> None:
+    if "H200" not in torch.cuda.get_device_name():
+        pytest.skip("the times are those of an H200")
+    embeddings, samples = heads(*size).cuda(), torch.ones(size[1])
+    state = turbosvm.merge_heads(embeddings, samples).state
+    torch.cuda.reset_peak_memory_stats()
+    laps = []
+    for _ in range(5):
+        torch.cuda.synchronize()
+        start = perf_counter()
+        turbosvm.merge_heads(embeddings, samples, state)
+        torch.cuda.synchronize()
+        laps.append(perf_counter() - start)
+    assert sorted(laps)[2] <= most_seconds
+    assert torch.cuda.max_memory_allocated() <= most_gib * 2**30

@@ -23,12 +23,13 @@ from turbosvm.heads.options import HeadOptions
 from turbosvm.heads.spread import hyperplanes_of, project, spread_gradient
 from turbosvm.optimisers import Moments, Optimiser
 from turbosvm.stopwatch import Stopwatch
-from turbosvm.svm.arrays import Array, as_embeddings, is_numpy, to_tensor
+from turbosvm.svm.arrays import Array, as_embeddings, is_numpy, refuse_not_finite, to_tensor
 from turbosvm.svm.gram import full_precision
 from turbosvm.svm.machine import fit_samples, margins, mean_slack, support
 from turbosvm.svm.solver import Solution
 
-Diagnostics = dict[str, float | list[float]]
+Diagnostics = dict[str, Any]
+"""Numbers, and under names that begin with `client_` lists with one for each client."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,7 @@ class HeadState:
 
 @dataclass(frozen=True)
 class MergedHeads:
-    """The merged head `[K, D]`, the state for the next round, and what was seen on the way.
-
-    Diagnostics are numbers; those that begin with `client_` are lists with one for each client.
-    """
+    """The merged head `[K, D]`, the state for the next round, and what was seen on the way."""
 
     head: Any
     state: HeadState
@@ -113,12 +111,14 @@ def head_step(
     voting = counts > 0
     voters = heads if bool(voting.all()) else heads[voting.to(heads.device)]
     shares = (counts[voting] / counts.sum()).to(heads.device)
+    classes = options.sampled(heads.shape[1], number, seed)
     if not (options.selection or options.spread_out):
+        refuse_not_finite(heads)
         return HeadStep(_plain_mean(voters, shares), moments, {})
-
-    every_class = heads.shape[1]
-    classes = options.sampled(every_class, number, seed)
-    seen = voters if len(classes) == every_class else voters[:, classes]
+    seen = voters
+    if len(classes) < heads.shape[1]:
+        refuse_not_finite(heads)  # of all classes, not only of those that the SVMs see
+        seen = voters[:, classes]
     limits = options.limits(number, rounds)
     watch.lap("check")
     samples, solution = fit_samples(seen, options.kernel_function, options.scheme, limits, watch)

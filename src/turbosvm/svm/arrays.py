@@ -40,8 +40,6 @@ def as_embeddings(heads: Array | Sequence[Array]) -> Tensor:
             )
     if not embeddings.is_floating_point():
         raise TurboSVMError(f"Embeddings are {embeddings.dtype}; expected floating-point numbers.")
-    if not bool(torch.isfinite(embeddings.sum(dtype=torch.float64))):
-        _name_what_is_not_finite(embeddings)
     return embeddings
 
 
@@ -58,7 +56,7 @@ def _stacked(heads: Sequence[Array]) -> Tensor:
     return torch.stack(tensors)
 
 
-def _name_what_is_not_finite(embeddings: Tensor) -> None:
+def refuse_not_finite(embeddings: Tensor) -> None:
     """Raise an error that names the first client and class with a NaN or an infinity, if there is one."""
     bad = (~torch.isfinite(embeddings).all(dim=-1)).nonzero()
     if len(bad):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from turbosvm.errors import TurboSVMError, unknown
 from turbosvm.stopwatch import Stopwatch
-from turbosvm.svm.arrays import Array, as_embeddings, is_numpy, to_tensor
+from turbosvm.svm.arrays import Array, as_embeddings, is_numpy, refuse_not_finite, to_tensor
 from turbosvm.svm.gram import Samples, full_precision
 from turbosvm.svm.kernels import Kernel, KernelName
 from turbosvm.svm.solver import Scheme, Solution, Stopping, solve
@@ -78,12 +78,15 @@ def fit_samples(
     with full_precision():
         if embeddings.dtype is not torch.float64:
             samples = Samples.of(embeddings, kernel, torch.float32)
-            if samples.rounding < inf:
+            if not samples.rounding < inf:
+                refuse_not_finite(embeddings)
+            else:
                 solution = solve(samples, scheme, limits, watch)
                 if samples.rounding * float(solution.coef.abs().sum(dim=(1, 2)).max()) < limits.tol / 4:
                     return samples, solution
         samples = Samples.of(embeddings, kernel, torch.float64)
         if not samples.rounding < inf:
+            refuse_not_finite(embeddings)
             raise TurboSVMError(f"The {kernel.name} kernel of these embeddings overflows; scale them, or lower its a.")
         return samples, solve(samples, scheme, limits, watch)
 

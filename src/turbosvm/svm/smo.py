@@ -29,62 +29,73 @@ FLAT = 1e-12
 """Stands in for a curvature that is zero or negative (duplicates; kernels that are not positive definite)."""
 
 
-def _compiled(function: F) -> F:
+def _compiled(function: F, **options: Any) -> F:
     """Compile, and keep the machine code on disk wherever numba finds a place for it."""
+    options |= {"nogil": True, "error_model": "numpy", "fastmath": {"nnan", "nsz"}}  # no NaN reaches these loops
     try:
-        return cast(F, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+        return cast(F, numba.njit(cache=True, **options)(function))
     except RuntimeError:  # neither the package's folder nor the person's cache folder can be written
-        return cast(F, numba.njit(nogil=True, error_model="numpy")(function))
+        return cast(F, numba.njit(**options)(function))
 
 
-@_compiled
-def _start(positive_from: int, positive_to: int, cost: float, b: Array, v: Array, low: Array, high: Array) -> None:
-    """Set up a problem whose positive samples are the rows positive_from..positive_to-1."""
-    for t in range(b.size):
-        positive = positive_from <= t < positive_to
-        b[t] = 0.0
-        v[t] = 1.0 if positive else -1.0
-        low[t] = 0.0 if positive else -cost
-        high[t] = cost if positive else 0.0
+def _inlined(function: F) -> F:
+    """Compile as part of each caller: a call would cost as much as the few numbers it is about."""
+    return _compiled(function, inline="always")
 
 
-@_compiled
-def _grower(b: Array, v: Array, high: Array) -> int:
-    """Return which coefficient that may grow has the largest v, or -1."""
-    best, top = -1, -np.inf
-    for t in range(b.size):
-        candidate = v[t] if b[t] < high[t] else -np.inf
-        best = t if candidate >= top else best
-        top = max(top, candidate)
-    return best
+@_inlined
+def _row(k: int, m: int, first: int, within: Array, cross: Array, i: int, row: Array) -> None:
+    """Copy row i of a problem's kernel matrix.
+
+    One-vs-one: of the samples of classes k and m; `cross` has one of the two blocks between them. One-vs-rest: of all.
+    """
+    clients = within.shape[1]
+    top, left = (k - first) * clients, (m - first) * clients
+    if m < 0:
+        for t in range(row.size):
+            row[t] = cross[i, t]
+    elif i < clients:
+        for t in range(clients):
+            row[t] = within[k, i, t]
+            row[clients + t] = cross[top + i, left + t]
+    else:
+        for t in range(clients):
+            row[t] = cross[top + t, left + i - clients]
+            row[clients + t] = within[m, i - clients, t]
 
 
-@_compiled
+@_inlined
 def _shrinker(i: int, row: Array, diagonal: Array, b: Array, v: Array, low: Array) -> tuple[int, float]:
     """Return which coefficient that may shrink gains most when i grows, or -1, and the largest violation with i."""
-    best, gain, violation = -1, 0.0, -np.inf
+    best, gain, violation = -1, 0.0, 0.0
     for t in range(b.size):
         difference = v[i] - v[t] if b[t] > low[t] else 0.0
-        violation = max(violation, difference)
-        curvature = max(diagonal[i] + diagonal[t] - 2.0 * row[t], FLAT)
+        violation = difference if difference > violation else violation
+        curvature = diagonal[i] + diagonal[t] - 2.0 * row[t]
+        curvature = curvature if curvature > FLAT else FLAT
         progress = difference * difference / curvature if difference > 0.0 else -1.0
         best = t if progress >= gain else best
-        gain = max(gain, progress)
+        gain = progress if progress >= gain else gain
     return best, violation
 
 
-@_compiled
+@_inlined
 def _move(
     i: int, j: int, row_i: Array, row_j: Array, diagonal: Array, b: Array, v: Array, low: Array, high: Array
-) -> None:
-    """Let b_i grow and b_j shrink by what minimises the objective, as far as their bounds allow."""
+) -> int:
+    """Let b_i grow and b_j shrink to the minimum, or to their bounds; return who has the largest v and may grow now."""
     curvature = max(diagonal[i] + diagonal[j] - 2.0 * row_i[j], FLAT)
     room_i, room_j = high[i] - b[i], b[j] - low[j]
     step = min((v[i] - v[j]) / curvature, room_i, room_j)
     b[i] = high[i] if step == room_i else b[i] + step  # at a bound exactly, not almost
     b[j] = low[j] if step == room_j else b[j] - step
+    best, top = -1, -np.inf
     for t in range(b.size):
         v[t] -= step * (row_i[t] - row_j[t])
+        candidate = v[t] if b[t] < high[t] else -np.inf
+        best = t if candidate >= top else best
+        top = candidate if candidate >= top else top
+    return best
 
 
 @_compiled
@@ -100,27 +111,6 @@ def _intercept(b: Array, v: Array, low: Array, high: Array) -> float:
         if b[t] > low[t]:
             bottom = min(bottom, v[t])
     return total / free if free else (top + bottom) / 2.0
-
-
-@_compiled
-def _row(k: int, m: int, first: int, within: Array, cross: Array, i: int, row: Array) -> None:
-    """Copy row i of a problem's kernel matrix.
-
-    One-vs-one: of the samples of classes k and m; `cross` has one of the two blocks between them. One-vs-rest: of all.
-    """
-    if m < 0:
-        row[:] = cross[i]
-        return
-    clients = within.shape[1]
-    top, left = (k - first) * clients, (m - first) * clients
-    if i < clients:
-        for t in range(clients):
-            row[t] = within[k, i, t]
-            row[clients + t] = cross[top + i, left + t]
-    else:
-        for t in range(clients):
-            row[t] = cross[top + t, left + i - clients]
-            row[clients + t] = within[m, i - clients, t]
 
 
 @_compiled
@@ -154,21 +144,22 @@ def solve(
     row_i, row_j = np.empty(size, within.dtype), np.empty(size, within.dtype)
     for p in range(problems.shape[0]):
         k, m = problems[p, 0], problems[p, 1]
-        positive = 0 if m >= 0 else k * clients
-        _start(positive, positive + clients, cost, b, v, low, high)
+        positive = 0 if m >= 0 else k * clients  # where the samples of class k begin
         for t in range(size):
+            is_positive = positive <= t < positive + clients
+            b[t], v[t] = 0.0, 1.0 if is_positive else -1.0
+            low[t], high[t] = 0.0 if is_positive else -cost, cost if is_positive else 0.0
             owner = t // clients if m < 0 else (k if t < clients else m)
             diagonal[t] = within[owner, t % clients, t % clients]
-        iterations = 0
+        i, iterations = positive + clients - 1, 0
         while True:
-            i = _grower(b, v, high)
             _row(k, m, first, within, cross, i, row_i)
             j, violation = _shrinker(i, row_i, diagonal, b, v, low)
             converged = j < 0 or violation < tol
             if converged or iterations >= max_iter:
                 break
             _row(k, m, first, within, cross, j, row_j)
-            _move(i, j, row_i, row_j, diagonal, b, v, low, high)
+            i = _move(i, j, row_i, row_j, diagonal, b, v, low, high)
             iterations += 1
         intercept = _intercept(b, v, low, high)
         squared_norm = 0.0

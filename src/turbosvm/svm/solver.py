@@ -13,6 +13,8 @@ from turbosvm.svm.gram import Samples
 
 Scheme = Literal["ovo", "ovr"]
 
+LEAST_PER_THREAD = 2**15
+"""Coefficients that make a thread worth its start, and its quarrel with PyTorch's threads, which wait awake."""
 PORTIONS_PER_THREAD = 4
 """Problems take unequal time, so each thread takes several portions of them."""
 
@@ -96,20 +98,24 @@ def _solve_on_cpu(
     slack: Tensor,
     facts: Tensor,
 ) -> None:
-    """Share the problems out over as many threads as PyTorch uses; tensors of another device are copied to and fro."""
+    """Share the problems out over PyTorch's number of threads at most; other devices' tensors are copied to and fro."""
     inputs = [tensor.cpu().numpy() for tensor in (problems, within, cross)]
     outputs = (coef, slack, facts)
     on_cpu = [tensor if tensor.device.type == "cpu" else torch.empty_like(tensor, device="cpu") for tensor in outputs]
     results = [tensor.numpy() for tensor in on_cpu]
-    threads = torch.get_num_threads()
-    size = max(1, -(-len(problems) // (threads * PORTIONS_PER_THREAD)))
+    threads = max(1, min(torch.get_num_threads(), coef.numel() // LEAST_PER_THREAD))
+    size = -(-len(problems) // (threads * PORTIONS_PER_THREAD))
 
     def solve_from(start: int) -> None:
         part = slice(start, start + size)
         smo.solve(inputs[0][part], inputs[1], inputs[2], first, cost, tol, max_iter, *(out[part] for out in results))
 
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(solve_from, range(0, len(problems), size)))
+    starts = range(0, len(problems), size)
+    if threads == 1:
+        list(map(solve_from, starts))
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(solve_from, starts))
     for tensor, result in zip(outputs, on_cpu, strict=True):
         if tensor is not result:
             tensor.copy_(result)
