@@ -1,5 +1,6 @@
 """What holds on a CUDA device; run with `pytest -m gpu` on a machine that has one."""
 
+import math
 from time import perf_counter
 from typing import Any
 
@@ -11,6 +12,7 @@ import turbosvm
 from tests.conftest import tiny_net
 from turbosvm.algorithms.catalogue import CATALOGUE
 from turbosvm.data.federated import FederatedData
+from turbosvm.heads import graphs
 from turbosvm.svm import gram
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
@@ -68,7 +70,8 @@ def test_dropout_draws_from_the_runs_own_streams_on_the_device(tiny_data: Federa
 def heads(classes: int, clients: int, size: int) -> torch.Tensor:
     draw = torch.Generator().manual_seed(0)
     centres = torch.randn(classes, size, generator=draw)
-    return (centres + 0.5 * torch.randn(clients, classes, size, generator=draw)) / size**0.5
+    rows: torch.Tensor = centres + 0.5 * torch.randn(clients, classes, size, generator=draw)
+    return rows / math.sqrt(size)
 
 
 @pytest.mark.parametrize("scheme", ["ovo", "ovr"])
@@ -95,6 +98,48 @@ def test_head_steps_agree_with_the_cpu(kernel: str) -> None:
     assert there.diagnostics["spread_loss_after"] == pytest.approx(here.diagnostics["spread_loss_after"], rel=1e-5)
     again = turbosvm.merge_heads(embeddings.cuda(), samples.cuda(), **options)
     assert torch.equal(again.head, there.head)
+
+
+@pytest.mark.parametrize("options", [{}, {"spread_out": False}, {"kernel": "rbf"}, {"classes": 9}], ids=str)
+def test_recorded_steps_are_the_same_steps(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Round after round with other heads, costs and moments; steps are recorded from the second on."""
+    rounds = [heads(20, 8, 100).cuda() * (1 + 0.1 * number) for number in range(5)]
+
+    def run_all() -> list[Any]:
+        merged, state = [], None
+        for clients in rounds:
+            merged.append(turbosvm.merge_heads(clients, torch.arange(1, 9), state, rounds=5, **options))
+            state = merged[-1].state
+        return merged
+
+    recorded = run_all()
+    monkeypatch.setattr(graphs, "MOST_EMBEDDINGS", 0)
+    for one, other in zip(recorded, run_all(), strict=True):
+        torch.testing.assert_close(one.head, other.head, atol=1e-6, rtol=1e-6)
+        for name, value in other.state.moments.items():
+            torch.testing.assert_close(one.state.moments[name], value, atol=1e-6, rtol=1e-5)
+        for name, value in other.diagnostics.items():
+            if not name.startswith("seconds"):
+                assert one.diagnostics[name] == pytest.approx(value, rel=1e-5)
+    assert recorded[0].diagnostics.keys() == recorded[4].diagnostics.keys()
+
+
+def test_recorded_steps_refuse_what_is_not_finite_and_go_on_after_it() -> None:
+    good = heads(20, 8, 100).cuda()
+    bad = good.clone()
+    bad[3, 7, 5] = torch.nan
+    results = [turbosvm.merge_heads(good, torch.ones(8)).head for _ in range(3)]
+    with pytest.raises(turbosvm.TurboSVMError, match="class 7 from client 3"):
+        turbosvm.merge_heads(bad, torch.ones(8))
+    torch.testing.assert_close(turbosvm.merge_heads(good, torch.ones(8)).head, results[0])
+
+
+def test_float32_is_left_for_float64_on_the_gpu_too() -> None:
+    hard = heads(5, 6, 4).cuda() * 1e3
+    for _ in range(3):
+        merged = turbosvm.merge_heads(hard, torch.ones(6), spread_out=False)
+    here = turbosvm.merge_heads(hard.cpu(), torch.ones(6), spread_out=False)
+    torch.testing.assert_close(merged.head.cpu(), here.head)
 
 
 def test_strips_on_the_gpu_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

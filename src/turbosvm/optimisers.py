@@ -68,8 +68,12 @@ class Optimiser:
 
     def init(self, weights: Tensor) -> Moments:
         """Return the moments before the first step: zeros, and a count of steps for each row."""
-        steps = weights.new_zeros(weights.shape[:1] + (1,) * (weights.ndim - 1))
-        return {"steps": steps, **{name: torch.zeros_like(weights) for name in _MOMENTS[self.name]}}
+        return {name: weights.new_zeros(shape) for name, shape in self.shapes(weights).items()}
+
+    def shapes(self, weights: Tensor) -> dict[str, torch.Size]:
+        """Return the shapes of the moments of such weights."""
+        steps = torch.Size((*weights.shape[:1], *[1] * (weights.ndim - 1)))
+        return {"steps": steps, **dict.fromkeys(_MOMENTS[self.name], weights.shape)}
 
     def step(self, weights: Tensor, gradient: Tensor, moments: Moments) -> Step:
         """Take one step down the gradient; nothing that is handed in is changed."""

@@ -1,8 +1,16 @@
 """Seconds by phase, true on devices that work asynchronously too."""
 
 from time import perf_counter
+from typing import Protocol
 
 import torch
+
+
+class Laps(Protocol):
+    """Whoever wants to know that a phase has ended."""
+
+    def lap(self, phase: str) -> None:
+        """Take note of it."""
 
 
 class Stopwatch:

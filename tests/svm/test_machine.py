@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 import turbosvm
 from tests.svm.against_sklearn import FLAVOURS, Array, Draw, Pair, pair_coefficients
 from turbosvm.errors import TurboSVMError
-from turbosvm.svm import fit, gram, solver
+from turbosvm.svm import fit, gram
 
 DRAWS = st.builds(
     Draw,
@@ -244,7 +244,6 @@ def test_read_only_and_transposed_arrays_are_fine() -> None:
 
 def test_it_is_found_from_the_package() -> None:
     assert turbosvm.svm.fit is fit
-    assert solver.problems_of("ovo", 3, torch.device("cpu")).tolist() == [[0, 1], [0, 2], [1, 2]]
 
 
 @pytest.mark.parametrize(

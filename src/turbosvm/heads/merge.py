@@ -15,18 +15,20 @@ from dataclasses import dataclass, fields
 from math import inf, nan
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from turbosvm.errors import TurboSVMError, unknown
+from turbosvm.heads.graphs import fast_step
 from turbosvm.heads.options import HeadOptions
-from turbosvm.heads.spread import hyperplanes_of, project, spread_gradient
+from turbosvm.heads.step import Stepped, Told
 from turbosvm.optimisers import Moments, Optimiser
 from turbosvm.stopwatch import Stopwatch
 from turbosvm.svm.arrays import Array, as_embeddings, is_numpy, refuse_not_finite, to_tensor
-from turbosvm.svm.gram import full_precision
-from turbosvm.svm.machine import fit_samples, margins, mean_slack, support
-from turbosvm.svm.solver import Solution
+from turbosvm.svm.machine import precisions, trusted, unfit
+from turbosvm.svm.solver import Stopping
 
 Diagnostics = dict[str, Any]
 """Numbers, and under names that begin with `client_` lists with one for each client."""
@@ -111,44 +113,41 @@ def head_step(
     voting = counts > 0
     voters = heads if bool(voting.all()) else heads[voting.to(heads.device)]
     shares = (counts[voting] / counts.sum()).to(heads.device)
-    classes = options.sampled(heads.shape[1], number, seed)
     if not (options.selection or options.spread_out):
         refuse_not_finite(heads)
         return HeadStep(_plain_mean(voters, shares), moments, {})
-    seen = voters
-    if len(classes) < heads.shape[1]:
+    classes = options.sampled(heads.shape[1], number, seed)
+    if sampled := len(classes) < heads.shape[1]:
         refuse_not_finite(heads)  # of all classes, not only of those that the SVMs see
-        seen = voters[:, classes]
+    if options.spread_out and not moments:
+        moments = options.server_optimiser.init(heads[0].to(torch.promote_types(heads.dtype, torch.float32)))
+    seen, own = voters, moments
+    if sampled:
+        seen, own = voters[:, classes], {name: value[classes] for name, value in moments.items()}
     limits = options.limits(number, rounds)
     watch.lap("check")
-    samples, solution = fit_samples(seen, options.kernel_function, options.scheme, limits, watch)
+    stepped, told = _precise_step(seen, shares, own, limits, options, watch)
+    head, own = stepped.embeddings, stepped.moments
+    if sampled:
+        head = _with_rows(_plain_mean(voters, shares), classes, head)
+        own = {name: _with_rows(value, classes, own[name]) for name, value in moments.items()}
+    diagnostics = _diagnostics(told, voting) | {"svm_cost": limits.cost, "svm_classes": len(classes)}
+    diagnostics |= {f"seconds_head_{phase}": seconds for phase, seconds in watch.seconds.items()}
+    return HeadStep(head, own, diagnostics)
 
-    with full_precision():
-        supports = support(samples, solution)
-        weights = supports * shares if options.selection else shares.expand(supports.shape)
-        weights = (weights / weights.sum(dim=1, keepdim=True)).to(samples.rows.dtype)
-        embeddings = (weights[:, None] @ samples.rows).squeeze(1)  # relative to the samples' centre
-        watch.lap("select")
-        losses = []
-        if options.spread_out:
-            optimiser, planes = options.server_optimiser, hyperplanes_of(samples, solution)
-            moments = moments or optimiser.init(heads[0].to(_state_type(heads)))
-            own = {name: value[classes].to(samples.rows) for name, value in moments.items()}
-            at = project(embeddings, planes)
-            losses = [at.loss]
-            for _ in range(options.steps):
-                embeddings, own = optimiser.step(embeddings, spread_gradient(at, planes), own)
-                at = project(embeddings, planes)
-            losses += [at.loss]
-            moments = {name: _with_rows(value, classes, own[name]) for name, value in moments.items()}
-            watch.lap("spread")
 
-    embeddings = (embeddings + samples.centre).to(heads.dtype)
-    head = embeddings if seen is voters else _with_rows(_plain_mean(voters, shares), classes, embeddings)
-    told = _diagnostics(supports, mean_slack(samples, solution), solution, losses, voting)
-    told |= {"svm_cost": limits.cost, "svm_classes": len(classes)}
-    told |= {f"seconds_head_{phase}": seconds for phase, seconds in watch.seconds.items()}
-    return HeadStep(head, moments, told)
+def _precise_step(
+    heads: Tensor, shares: Tensor, moments: Moments, limits: Stopping, options: HeadOptions, watch: Stopwatch
+) -> tuple[Stepped, Told]:
+    """Step in float32, and once more in float64 where the rounding of the first could be felt."""
+    clients, classes, _ = heads.shape
+    for dtype in precisions(heads):
+        stepped = fast_step(heads, shares, moments, limits, options, dtype, watch)
+        if stepped:
+            told = Told.unpack(stepped.packed, classes, clients, options)
+            if trusted(dtype, told.rounding, told.facts[:, 4].max(), limits.tol):
+                return stepped, told
+    raise unfit(heads, options.kernel_function)
 
 
 def _plain_mean(heads: Tensor, shares: Tensor) -> Tensor:
@@ -159,48 +158,34 @@ def _plain_mean(heads: Tensor, shares: Tensor) -> Tensor:
 
 def _with_rows(table: Tensor, rows: list[int], values: Tensor) -> Tensor:
     """Copy a table with some rows replaced."""
-    if len(rows) == len(table):
-        return values.to(table.dtype)
     table = table.clone()
-    table[rows] = values.to(table.dtype)
+    table[rows] = values
     return table
 
 
-def _state_type(heads: Tensor) -> torch.dtype:
-    """Moments are kept in the heads' own precision, but never in less than float32."""
-    return torch.promote_types(heads.dtype, torch.float32)
-
-
-def _diagnostics(
-    supports: Tensor, slack: Tensor, solution: Solution, losses: list[Tensor], voting: Tensor
-) -> Diagnostics:
-    """What a step tells of itself; all numbers leave the device in one go."""
-    per_class, margin, iterations = supports.sum(dim=1).double(), margins(solution), solution.facts[:, 2]
-    margin = torch.where(margin.isfinite(), margin, torch.nan)
-    numbers = {
-        "svm_support_mean": per_class.mean(),
-        "svm_support_min": per_class.min(),
-        "svm_support_max": per_class.max(),
-        "svm_margin_mean": margin.nanmean(),
-        "svm_margin_min": torch.nan_to_num(margin, nan=inf).min(),
-        "svm_margin_max": torch.nan_to_num(margin, nan=-inf).max(),
-        "svm_iterations_mean": iterations.mean(),
-        "svm_iterations_max": iterations.max(),
-        "svm_unsolved": (1 - solution.facts[:, 3]).sum(),
-        **dict(zip(("spread_loss_before", "spread_loss_after"), losses, strict=False)),
+def _diagnostics(told: Told, voting: Tensor) -> Diagnostics:
+    """Sum up what a step has told."""
+    per_class, iterations = told.selected.sum(axis=1), told.facts[:, 2]
+    margin = 2 / np.sqrt(told.facts[told.facts[:, 1] > 0, 1])
+    return {
+        "svm_support_mean": float(per_class.mean()),
+        "svm_support_min": float(per_class.min()),
+        "svm_support_max": float(per_class.max()),
+        "svm_margin_mean": float(margin.mean()) if margin.size else nan,
+        "svm_margin_min": float(margin.min(initial=inf)),
+        "svm_margin_max": float(margin.max()) if margin.size else nan,
+        "svm_iterations_mean": float(iterations.mean()),
+        "svm_iterations_max": float(iterations.max()),
+        "svm_unsolved": float((told.facts[:, 3] == 0).sum()),
+        **dict(zip(("spread_loss_before", "spread_loss_after"), told.losses.tolist(), strict=False)),
+        "client_selected": _for_all_clients(told.selected.mean(axis=0), voting),
+        "client_slack": _for_all_clients(told.slack.mean(axis=0), voting),
     }
-    clients = torch.stack([supports.double().mean(dim=0), slack.double().mean(dim=0)])
-    everything = torch.cat([torch.stack([number.double() for number in numbers.values()]), clients.flatten()]).tolist()
-    told: Diagnostics = dict(zip(numbers, everything, strict=False))
-    voters = slack.shape[1]
-    told["client_selected"] = _for_all_clients(everything[-2 * voters : -voters], voting)
-    told["client_slack"] = _for_all_clients(everything[-voters:], voting)
-    return told
 
 
-def _for_all_clients(values: list[float], voting: Tensor) -> list[float]:
+def _for_all_clients(values: NDArray[np.float64], voting: Tensor) -> list[float]:
     """Put the voters' numbers among all clients; those without samples have none."""
-    voters = iter(values)
+    voters = iter(values.tolist())
     return [next(voters) if votes else nan for votes in voting.tolist()]
 
 
@@ -222,7 +207,7 @@ def _checked_counts(samples: Array | Sequence[float], clients: int) -> Tensor:
 def _checked_moments(moments: dict[str, Any], heads: Tensor, optimiser: Optimiser) -> Moments:
     """Take the moments of an earlier round, which must be of this optimiser and of heads of this shape."""
     tensors = {name: to_tensor(value, "moments").to(heads.device) for name, value in moments.items()}
-    wanted = {name: value.shape for name, value in optimiser.init(heads[0]).items()}
+    wanted = optimiser.shapes(heads[0])
     found = {name: value.shape for name, value in tensors.items()}
     if tensors and found != wanted:
         raise TurboSVMError(

@@ -37,7 +37,7 @@ class Samples:
     centre: Tensor
     """What was subtracted, [D]."""
     kernel: Kernel
-    rounding: float
+    rounding: Tensor
     """How far off a kernel value may be: a few units in the last place of the inner products, through the kernel."""
 
     @classmethod
@@ -49,7 +49,7 @@ class Samples:
             centre = ordered.mean(dim=(0, 1))
             ordered = ordered - centre
         norms = ordered.square().sum(dim=-1)
-        largest = float(norms.max())
+        largest = norms.max().double()
         rounding = 4 * torch.finfo(dtype).eps * largest * kernel.steepest(largest)
         return cls(ordered, norms, centre, kernel, rounding)
 

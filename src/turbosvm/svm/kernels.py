@@ -6,27 +6,18 @@
     sigmoid  tanh(a x·w + b)
 
 All are functions of inner products and squared norms alone, so whoever has those has the kernel. The gradient with
-respect to w is slope * x - pull * w, with one slope for each pair (x, w), and a pull that only rbf has.
+respect to w is slope * x, for rbf slope * (x - w), with one slope for each pair (x, w).
 """
 
 from dataclasses import dataclass
-from math import inf, isfinite
-from typing import Literal, NamedTuple, get_args
+from math import isfinite
+from typing import Literal, get_args
 
 from torch import Tensor
 
 from turbosvm.errors import TurboSVMError, unknown
 
 KernelName = Literal["linear", "poly", "rbf", "sigmoid"]
-
-
-class Slopes(NamedTuple):
-    """The gradient of kernel(x, w) with respect to w, as slope * x - pull * w."""
-
-    slope: Tensor | None
-    """None: 1 throughout."""
-    pull: Tensor | None
-    """None: 0 throughout."""
 
 
 @dataclass(frozen=True)
@@ -63,28 +54,24 @@ class Kernel:
         distances = products.mul_(-2).add_(left[..., :, None]).add_(right[..., None, :]).clamp_(min=0)
         return distances.mul_(-self.a).exp_()
 
-    def steepest(self, norm: float) -> float:
+    def steepest(self, norm: Tensor) -> Tensor | float:
         """Bound how much a kernel value changes with an inner product, for embeddings of squared norm up to `norm`."""
-        try:
-            match self.name:
-                case "linear":
-                    return 1.0
-                case "poly":
-                    return self.degree * self.a * (self.a * norm + abs(self.b)) ** (self.degree - 1)
-                case "sigmoid":
-                    return self.a
-            return 2 * self.a
-        except OverflowError:
-            return inf
-
-    def slopes(self, products: Tensor, values: Tensor) -> Slopes:
-        """Return the gradient's factors, given inner products and the kernel values they became."""
         match self.name:
             case "linear":
-                return Slopes(None, None)
+                return 1.0
             case "poly":
-                return Slopes((products * self.a + self.b).pow_(self.degree - 1).mul_(self.a * self.degree), None)
+                return self.degree * self.a * (self.a * norm + abs(self.b)) ** (self.degree - 1)
             case "sigmoid":
-                return Slopes((1 - values * values).mul_(self.a), None)
-        attraction = values * (2 * self.a)
-        return Slopes(attraction, attraction)
+                return self.a
+        return 2 * self.a
+
+    def slope(self, products: Tensor, values: Tensor) -> Tensor | None:
+        """Return the gradient's slope, given inner products and the kernel values they became; None is 1 throughout."""
+        match self.name:
+            case "linear":
+                return None
+            case "poly":
+                return (products * self.a + self.b).pow_(self.degree - 1).mul_(self.a * self.degree)
+            case "sigmoid":
+                return (1 - values * values).mul_(self.a)
+        return values * (2 * self.a)

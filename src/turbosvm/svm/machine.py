@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from turbosvm.errors import TurboSVMError, unknown
-from turbosvm.stopwatch import Stopwatch
+from turbosvm.stopwatch import Laps, Stopwatch
 from turbosvm.svm.arrays import Array, as_embeddings, is_numpy, refuse_not_finite, to_tensor
 from turbosvm.svm.gram import Samples, full_precision
 from turbosvm.svm.kernels import Kernel, KernelName
@@ -70,25 +70,36 @@ def stopping(cost: float, tol: float, max_iter: int | None) -> Stopping:
 
 
 def fit_samples(
-    embeddings: Tensor, kernel: Kernel, scheme: Scheme, limits: Stopping, watch: Stopwatch
+    embeddings: Tensor, kernel: Kernel, scheme: Scheme, limits: Stopping, watch: Laps
 ) -> tuple[Samples, Solution]:
     """Fit to checked embeddings `[C, K, D]`; in float32, unless its rounding could be felt at `tol`."""
     if scheme not in get_args(Scheme):
         raise unknown("scheme", scheme, get_args(Scheme))
     with full_precision():
-        if embeddings.dtype is not torch.float64:
-            samples = Samples.of(embeddings, kernel, torch.float32)
-            if not samples.rounding < inf:
-                refuse_not_finite(embeddings)
-            else:
+        for dtype in precisions(embeddings):
+            samples = Samples.of(embeddings, kernel, dtype)
+            rounding = float(samples.rounding)
+            if rounding < inf:
                 solution = solve(samples, scheme, limits, watch)
-                if samples.rounding * float(solution.coef.abs().sum(dim=(1, 2)).max()) < limits.tol / 4:
+                if trusted(dtype, rounding, float(solution.weight.max()), limits.tol):
                     return samples, solution
-        samples = Samples.of(embeddings, kernel, torch.float64)
-        if not samples.rounding < inf:
-            refuse_not_finite(embeddings)
-            raise TurboSVMError(f"The {kernel.name} kernel of these embeddings overflows; scale them, or lower its a.")
-        return samples, solve(samples, scheme, limits, watch)
+    raise unfit(embeddings, kernel)
+
+
+def precisions(embeddings: Tensor) -> tuple[torch.dtype, ...]:
+    """What to work in: float32 first, unless the embeddings themselves are finer."""
+    return (torch.float64,) if embeddings.dtype is torch.float64 else (torch.float32, torch.float64)
+
+
+def trusted(dtype: torch.dtype, rounding: float, weight: float, tol: float) -> bool:
+    """Whether a solution holds to `tol` in spite of rounding; there is nothing finer than float64 to try."""
+    return rounding * weight < tol / 4 if dtype is torch.float32 else rounding < inf
+
+
+def unfit(embeddings: Tensor, kernel: Kernel) -> TurboSVMError:
+    """Say why no precision would do: an embedding, or its kernel, is not finite."""
+    refuse_not_finite(embeddings)
+    return TurboSVMError(f"The {kernel.name} kernel of these embeddings overflows; scale them, or lower its a.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,46 +121,48 @@ class Machine:
     @property
     def dual_coef_(self) -> Any:
         """Signed dual coefficients: `[P, 2, C]` (class k's positive, class m's negative), or `[K, K, C]` for "ovr"."""
-        return self._out(self.solution.coef)
+        if self.solution.scheme == "ovr":
+            return self._out(self.solution.coef.transpose(0, 1))
+        k, m = self.solution.problems.T
+        return self._out(torch.stack([self.solution.coef[k, m], self.solution.coef[m, k]], dim=1))
 
     @property
     def support_(self) -> Any:
         """Whether client n's embedding of class k is a support vector in any of its problems, `[K, C]`."""
-        return self._out(support(self.samples, self.solution))
+        return self._out(support(self.solution))
 
     @property
     def slack_(self) -> Any:
         """How far inside (or beyond) its margin each embedding lies, mean over its problems, `[K, C]`."""
-        return self._out(mean_slack(self.samples, self.solution))
+        return self._out(mean_slack(self.solution))
 
     @property
     def intercept_(self) -> Any:
         """The constant of each problem's decision function, `[P]`."""
         shift = self._sums(self.samples.rows @ self.samples.centre) if self.samples.kernel.name == "linear" else 0.0
-        return self._out((self.solution.facts[:, 0] - shift).to(self.samples.rows.dtype))
+        return self._out((self._facts(0) - shift).to(self.samples.rows.dtype))
 
     @property
     def n_iter_(self) -> Any:
         """Iterations that each problem took, `[P]`."""
-        return self._out(self.solution.facts[:, 2].long())
+        return self._out(self._facts(2).long())
 
     @property
     def converged_(self) -> Any:
         """Whether each problem was solved to `tol` within `max_iter`, `[P]`."""
-        return self._out(self.solution.facts[:, 3].bool())
+        return self._out(self._facts(3).bool())
 
     @property
     def margin_(self) -> Any:
         """Width of each problem's margin, 2 / |h|, `[P]`."""
-        return self._out(margins(self.solution).to(self.samples.rows.dtype))
+        return self._out((2 / self._facts(1).clamp(min=0).sqrt()).to(self.samples.rows.dtype))
 
     def hyperplanes(self) -> Any:
         """Return the normals h, `[P, D]`; for the linear kernel, others have none among the embeddings."""
         if self.samples.kernel.name != "linear":
             raise TurboSVMError(f"Hyperplanes of the {self.samples.kernel.name} kernel are not vectors of this space.")
         with full_precision():
-            table = self.solution.by_class(self.solution.coef, len(self.samples.rows))
-            of_class = table @ self.samples.rows  # [K, K, D]: what class k adds to the normal of its problem with j
+            of_class = self.solution.coef @ self.samples.rows  # [K, K, D]: class k's part of its normal with j
             if self.solution.scheme == "ovr":
                 return self._out(of_class.sum(dim=0))
             k, m = self.solution.problems.T
@@ -164,34 +177,30 @@ class Machine:
             )
         with full_precision():
             values = [self._sums(self.samples.against(part)) for part in tensor.split(64)]
-        return self._out((torch.cat(values) + self.solution.facts[:, 0]).to(self.samples.rows.dtype))
+        return self._out((torch.cat(values) + self._facts(0)).to(self.samples.rows.dtype))
 
     def _sums(self, values: Tensor) -> Tensor:
         """Sum `[..., K, C]` over each problem's samples, weighted by their coefficients: `[..., P]` in float64."""
-        table = self.solution.by_class(self.solution.coef, len(self.samples.rows))
-        by_class = torch.einsum("...kn,kjn->...kj", values.double(), table.double())
+        by_class = torch.einsum("...kn,kjn->...kj", values.double(), self.solution.coef.double())
         if self.solution.scheme == "ovr":
             return by_class.sum(dim=-2)
         k, m = self.solution.problems.T
         return by_class[..., k, m] + by_class[..., m, k]
 
+    def _facts(self, which: int) -> Tensor:
+        """One of the solution's facts for each problem, `[P]`."""
+        return self.solution.of_problems(self.solution.facts[..., which])
+
     def _out(self, values: Tensor) -> Any:
         return values.cpu().numpy() if self.as_numpy else values
 
 
-def support(samples: Samples, solution: Solution) -> Tensor:
+def support(solution: Solution) -> Tensor:
     """Whether each embedding is a support vector in any of its problems, `[K, C]`."""
-    return solution.by_class(solution.coef != 0, len(samples.rows)).any(dim=1)
+    return (solution.coef != 0).any(dim=1)
 
 
-def mean_slack(samples: Samples, solution: Solution) -> Tensor:
+def mean_slack(solution: Solution) -> Tensor:
     """Mean slack of each embedding over its problems, `[K, C]`."""
-    classes = len(samples.rows)
-    return solution.by_class(solution.slack, classes).sum(dim=1) / (
-        classes - 1 if solution.scheme == "ovo" else classes
-    )
-
-
-def margins(solution: Solution) -> Tensor:
-    """Width of each problem's margin, 2 / |h|, `[P]`; infinite where h = 0."""
-    return 2 / solution.squared_norm.clamp(min=0).sqrt()
+    classes = len(solution.slack)
+    return solution.slack.sum(dim=1) / (classes - 1 if solution.scheme == "ovo" else classes)

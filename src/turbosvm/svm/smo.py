@@ -122,8 +122,8 @@ def solve(
     cost: float,
     tol: float,
     max_iter: int,
-    coefficients: Array,
-    slacks: Array,
+    coef: Array,
+    slack: Array,
     facts: Array,
 ) -> None:
     """Solve problems (k, m): class k against class m, or against all others where m is -1.
@@ -134,12 +134,11 @@ def solve(
         cross: Those of the classes from `first` on, as far down as the problems need: [.. C, (K - first) C].
         first: See `cross`; 0 for one-vs-rest, which needs all of them.
         cost, tol, max_iter: The box of the coefficients, and when to stop.
-        coefficients: Receives b, class k's (or all classes') samples before class m's, [P, n].
-        slacks: Receives max(0, 1 - y_t decision(x_t)), [P, n].
-        facts: Receives the intercept, |h|^2, the iterations and whether it converged, [P, 4].
+        coef, slack, facts: Receive b, max(0, 1 - y_t decision(x_t)), and the facts of each problem, in the layout of
+            `turbosvm.svm.solver.Solution`.
     """
     clients = within.shape[1]
-    size = coefficients.shape[1]
+    size = 2 * clients if problems[0, 1] >= 0 else cross.shape[0]
     b, v, low, high, diagonal = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     row_i, row_j = np.empty(size, within.dtype), np.empty(size, within.dtype)
     for p in range(problems.shape[0]):
@@ -162,10 +161,16 @@ def solve(
             i = _move(i, j, row_i, row_j, diagonal, b, v, low, high)
             iterations += 1
         intercept = _intercept(b, v, low, high)
-        squared_norm = 0.0
+        squared_norm, weight = 0.0, 0.0
         for t in range(size):
             sign = 1.0 if positive <= t < positive + clients else -1.0
-            coefficients[p, t] = b[t]
-            slacks[p, t] = max(sign * (v[t] - intercept), 0.0)
+            owner = t // clients if m < 0 else (k if t < clients else m)
+            problem = k if m < 0 or t >= clients else m
+            coef[owner, problem, t % clients] = b[t]
+            slack[owner, problem, t % clients] = max(sign * (v[t] - intercept), 0.0)
             squared_norm += b[t] * (sign - v[t])
-        facts[p, 0], facts[p, 1], facts[p, 2], facts[p, 3] = intercept, squared_norm, iterations, converged
+            weight += abs(b[t])
+        other = k if m < 0 else m
+        for one, two in ((k, other), (other, k)):
+            facts[one, two, 0], facts[one, two, 1], facts[one, two, 2] = intercept, squared_norm, iterations
+            facts[one, two, 3], facts[one, two, 4] = converged, weight

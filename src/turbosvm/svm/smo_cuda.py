@@ -34,11 +34,11 @@ else:
 
     @triton.jit
     def _solve_pair(
-        pairs,
+        first,
         within,
         cross,
         stride,
-        first,
+        classes,
         clients,
         limits,
         max_iter,
@@ -47,8 +47,9 @@ else:
         facts,
         BLOCK: tl.constexpr,  # noqa: N803
     ):
-        p = tl.program_id(0).to(tl.int64)
-        k, m = tl.load(pairs + 2 * p), tl.load(pairs + 2 * p + 1)
+        k, m = first + tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
+        if m <= k:
+            return
         cost, tol, flat = tl.load(limits), tl.load(limits + 1), tl.load(limits + 2)
         cross += (k - first) * clients * stride + (m - first) * clients
         t = tl.arange(0, 2 * BLOCK)
@@ -71,8 +72,9 @@ else:
             curvature = tl.maximum(_at(diagonal, t, i) + diagonal - 2.0 * row_i, flat)
             progress = tl.where(difference > 0.0, difference * difference / curvature, nothing)
             most = tl.max(progress, axis=0)
-            converged = tl.max(difference, axis=0) < tol
-            running = (not converged) and (iterations < max_iter)
+            violation = tl.max(difference, axis=0)
+            converged = violation < tol
+            running = (violation >= tol) & (iterations < max_iter)  # numbers that are not finite end here
             if running:
                 j = tl.max(tl.where(progress == most, t, -1), axis=0)
                 row_j = _row(within, cross, stride, clients, owner, n, of_k, j, live, BLOCK)
@@ -89,45 +91,41 @@ else:
         bottom = -tl.max(tl.where(live & (b > low), -v, nothing), axis=0)
         mean = tl.sum(tl.where(free, v, 0.0), axis=0) / tl.maximum(count, 1)
         intercept = tl.where(count > 0, mean, (top + bottom) / 2.0)
-        place = p * 2 * clients + tl.where(of_k, n, clients + n)
+        place = (owner * classes + tl.where(of_k, m, k)) * clients + n
         tl.store(coef + place, b.to(coef.dtype.element_ty), mask=live)
         tl.store(slack + place, tl.maximum(sign * (v - intercept), 0.0).to(slack.dtype.element_ty), mask=live)
-        tl.store(facts + 4 * p, intercept)
-        tl.store(facts + 4 * p + 1, tl.sum(tl.where(live, b * (sign - v), 0.0), axis=0))
-        tl.store(facts + 4 * p + 2, iterations.to(tl.float64))
-        tl.store(facts + 4 * p + 3, converged.to(tl.float64))
+        squared_norm = tl.sum(tl.where(live, b * (sign - v), 0.0), axis=0)
+        weight = tl.sum(tl.where(live, tl.abs(b), 0.0), axis=0)
+        for mirrored in tl.static_range(2):
+            at = facts + 5 * (m * classes + k if mirrored else k * classes + m)
+            tl.store(at, intercept)
+            tl.store(at + 1, squared_norm)
+            tl.store(at + 2, iterations.to(tl.float64))
+            tl.store(at + 3, converged.to(tl.float64))
+            tl.store(at + 4, weight)
+
+
+def limits_tensor(cost: float, tol: float, device: torch.device) -> Tensor:
+    """Put cost and tol where the programs read them, in float64: a number handed to a program would be rounded."""
+    return torch.tensor([cost, tol, FLAT], dtype=torch.float64, device=device)
 
 
 def solve(
-    problems: Tensor,
+    first: int,
+    last: int,
     within: Tensor,
     cross: Tensor,
-    first: int,
-    cost: float,
-    tol: float,
+    limits: Tensor,
     max_iter: int,
     coef: Tensor,
     slack: Tensor,
     facts: Tensor,
 ) -> None:
-    """Solve pairs (k, m); the arguments are those of `smo.solve`, as CUDA tensors."""
-    clients = within.shape[1]
+    """Solve all pairs (k, m) with first <= k < last and k < m; the other arguments are those of `smo.solve`."""
+    classes, clients = within.shape[:2]
     block = max(16, triton.next_power_of_2(clients))
-    limits = torch.tensor([cost, tol, FLAT], dtype=torch.float64, device=within.device)
-    warps = max(1, min(8, block // 64))
     with torch.cuda.device(within.device):
-        _solve_pair[(len(problems),)](
-            problems,
-            within,
-            cross,
-            cross.stride(0),
-            first,
-            clients,
-            limits,
-            max_iter,
-            coef,
-            slack,
-            facts,
-            BLOCK=block,
-            num_warps=warps,
-        )
+        _solve_pair[(last - first, classes)](
+            first, within, cross, cross.stride(0), classes, clients, limits, max_iter, coef, slack, facts,
+            BLOCK=block, num_warps=max(1, min(8, block // 64)),
+        )  # fmt: skip

@@ -4,10 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from turbosvm.stopwatch import Stopwatch
+from turbosvm.stopwatch import Laps
 from turbosvm.svm import smo, smo_cuda
 from turbosvm.svm.gram import Samples
 
@@ -26,96 +27,103 @@ class Stopping:
     cost: float
     tol: float
     max_iter: int
+    on_device: Tensor | None = None
+    """Cost and tol as `smo_cuda` reads them, where they are to change without a change of this."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """P solved problems. One-vs-one has two classes in each (S = 2), one-vs-rest has all K (S = K)."""
+    """The solved problems, in tables of classes.
+
+    Entry (k, j) of a table is about class k in its problem with class j (one-vs-one), or in the problem of class j
+    against the rest (one-vs-rest). What a one-vs-one problem has one of stands at both (k, m) and (m, k); what a
+    one-vs-rest problem has one of, at (k, k).
+    """
 
     scheme: Scheme
-    problems: Tensor
-    """[P, 2]: class k against class m, or against the rest, where m is -1."""
     coef: Tensor
-    """Signed dual coefficients, [P, S, C]."""
+    """Signed dual coefficients, [K, K, C]."""
     slack: Tensor
-    """max(0, 1 - y decision(x)) of each sample, [P, S, C]."""
+    """max(0, 1 - y decision(x)) of each sample, [K, K, C]."""
     facts: Tensor
-    """Intercept, |h|^2, iterations, converged; [P, 4] in float64."""
+    """Of each problem: intercept, |h|^2, iterations, converged, sum of |b|. [K, K, 5] in float64, else 0."""
 
     @property
     def squared_norm(self) -> Tensor:
-        """|h|^2 of each problem, [P]."""
-        return self.facts[:, 1]
+        """|h|^2, [K, K] for one-vs-one, [K] for one-vs-rest."""
+        return self.facts[..., 1] if self.scheme == "ovo" else torch.diagonal(self.facts[..., 1])
 
-    def by_class(self, values: Tensor, classes: int) -> Tensor:
-        """Turn `[P, S, C]` into `[K, K, C]`: entry (k, j) is of class k in its problem with j, or in problem j."""
-        if self.scheme == "ovr":
-            return values.transpose(0, 1)
+    @property
+    def weight(self) -> Tensor:
+        """The sum of |b| of each problem, shaped as `squared_norm`."""
+        return self.facts[..., 4] if self.scheme == "ovo" else torch.diagonal(self.facts[..., 4])
+
+    @property
+    def problems(self) -> Tensor:
+        """[P, 2]: class k against class m, all pairs k < m in order; or against the rest, where m is -1."""
+        classes, device = len(self.coef), self.coef.device
+        if self.scheme == "ovo":
+            return torch.triu_indices(classes, classes, 1, device=device).T.contiguous()
+        k = torch.arange(classes, device=device)
+        return torch.stack([k, torch.full_like(k, -1)], dim=1)
+
+    def of_problems(self, table: Tensor) -> Tensor:
+        """Take from a table `[K, K, ...]` what each problem has one of, `[P, ...]`."""
         k, m = self.problems.T
-        table = values.new_zeros(classes, classes, values.shape[-1])
-        table[k, m], table[m, k] = values[:, 0], values[:, 1]
-        return table
+        return table[k, m] if self.scheme == "ovo" else table[k, k]
 
 
-def solve(samples: Samples, scheme: Scheme, stopping: Stopping, watch: Stopwatch) -> Solution:
+def solve(samples: Samples, scheme: Scheme, stopping: Stopping, watch: Laps) -> Solution:
     """Solve every problem of the scheme; the watch tells the kernel matrix from the solver."""
     classes, clients, _ = samples.rows.shape
     within = samples.within()
-    problems = problems_of(scheme, classes, within.device)
-    coef = within.new_empty(len(problems), 2 if scheme == "ovo" else classes, clients)
-    slack, facts = torch.empty_like(coef), coef.new_empty(len(problems), 4, dtype=torch.float64)
-    done = 0
+    coef = within.new_zeros(2, classes, classes, clients)
+    solution = Solution(scheme, coef[0], coef[1], coef.new_zeros(classes, classes, 5, dtype=torch.float64))
     for first, last in samples.strips() if scheme == "ovo" else [(0, classes)]:
-        upto = last * (2 * classes - last - 1) // 2 if scheme == "ovo" else classes  # pairs whose k is below `last`
-        part = slice(done, upto)
         cross = samples.across(first, last) if scheme == "ovo" else samples.whole()
         watch.lap("gram")
-        run = smo_cuda.solve if cross.is_cuda and scheme == "ovo" and smo_cuda.AVAILABLE else _solve_on_cpu
-        run(problems[part], within, cross, first, stopping.cost, stopping.tol, stopping.max_iter,
-            coef[part].flatten(1), slack[part].flatten(1), facts[part])  # fmt: skip
+        on_cuda = cross.is_cuda and scheme == "ovo" and smo_cuda.AVAILABLE
+        (_solve_on_cuda if on_cuda else _solve_on_cpu)(first, last, within, cross, stopping, solution)
         watch.lap("solve")
-        done = upto
-    return Solution(scheme, problems, coef, slack, facts)
+    return solution
 
 
-def problems_of(scheme: Scheme, classes: int, device: torch.device) -> Tensor:
-    """List the problems, `[P, 2]`: all pairs k < m in order, or each class with -1 for the rest."""
-    if scheme == "ovo":
-        return torch.triu_indices(classes, classes, 1, device=device).T.contiguous()
-    k = torch.arange(classes, device=device)
-    return torch.stack([k, torch.full_like(k, -1)], dim=1)
-
-
-def _solve_on_cpu(
-    problems: Tensor,
-    within: Tensor,
-    cross: Tensor,
-    first: int,
-    cost: float,
-    tol: float,
-    max_iter: int,
-    coef: Tensor,
-    slack: Tensor,
-    facts: Tensor,
+def _solve_on_cuda(
+    first: int, last: int, within: Tensor, cross: Tensor, stopping: Stopping, solution: Solution
 ) -> None:
-    """Share the problems out over PyTorch's number of threads at most; other devices' tensors are copied to and fro."""
-    inputs = [tensor.cpu().numpy() for tensor in (problems, within, cross)]
-    outputs = (coef, slack, facts)
-    on_cpu = [tensor if tensor.device.type == "cpu" else torch.empty_like(tensor, device="cpu") for tensor in outputs]
-    results = [tensor.numpy() for tensor in on_cpu]
-    threads = max(1, min(torch.get_num_threads(), coef.numel() // LEAST_PER_THREAD))
-    size = -(-len(problems) // (threads * PORTIONS_PER_THREAD))
+    """Solve the pairs whose first class is in first..last-1 where the tensors are."""
+    outputs = (solution.coef, solution.slack, solution.facts)
+    limits = stopping.on_device
+    if limits is None:
+        limits = smo_cuda.limits_tensor(stopping.cost, stopping.tol, within.device)
+    smo_cuda.solve(first, last, within, cross, limits, stopping.max_iter, *outputs)
 
-    def solve_from(start: int) -> None:
-        part = slice(start, start + size)
-        smo.solve(inputs[0][part], inputs[1], inputs[2], first, cost, tol, max_iter, *(out[part] for out in results))
 
-    starts = range(0, len(problems), size)
+def _solve_on_cpu(first: int, last: int, within: Tensor, cross: Tensor, stopping: Stopping, solution: Solution) -> None:
+    """Solve them in at most PyTorch's number of threads; tensors of other devices are copied to and fro."""
+    classes = len(within)
+    outputs = (solution.coef, solution.slack, solution.facts)
+    on_cpu = [tensor.cpu() for tensor in outputs]
+    inside, across = within.cpu().numpy(), cross.cpu().numpy()
+    coef, slack, facts = (tensor.numpy() for tensor in on_cpu)
+    if solution.scheme == "ovo":
+        pairs = [(k, m) for k in range(first, last) for m in range(k + 1, classes)]
+    else:
+        pairs = [(k, -1) for k in range(classes)]
+    problems = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    size = len(problems) * (2 if solution.scheme == "ovo" else classes) * within.shape[1]
+    threads = max(1, min(torch.get_num_threads(), size // LEAST_PER_THREAD))
+    portions = np.array_split(problems, min(len(problems), threads * PORTIONS_PER_THREAD)) if len(problems) else []
+
+    def solve_portion(portion: smo.Array) -> None:
+        limits = (stopping.cost, stopping.tol, stopping.max_iter)
+        smo.solve(portion, inside, across, first, *limits, coef, slack, facts)
+
     if threads == 1:
-        list(map(solve_from, starts))
+        list(map(solve_portion, portions))
     else:
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(solve_from, starts))
+            list(pool.map(solve_portion, portions))
     for tensor, result in zip(outputs, on_cpu, strict=True):
-        if tensor is not result:
+        if tensor.device != result.device:
             tensor.copy_(result)
