@@ -7,7 +7,8 @@ spreads the classes along the SVMs' normals (Algorithm 2).
     w_k <- sum_m |D_m| v_k^m / sum_m |D_m|  over the support vectors v_k^m of class k
     w_k <- server_optimiser(w_k, -grad l_sp)
 
-Wang, Bozkir, Kasneci: TurboSVM-FL: Boosting Federated Learning through SVM Aggregation for Lazy Clients. AAAI 2024.
+Wang, Bodonhelyi, Bozkir, Kasneci: TurboSVM-FL: Boosting Federated Learning through SVM Aggregation for Lazy Clients.
+AAAI 2024.
 """
 
 from collections.abc import Sequence

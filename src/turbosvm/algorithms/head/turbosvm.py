@@ -3,7 +3,8 @@
 The method is `turbosvm.heads`, which knows nothing of this framework; here it becomes a rule of the catalogue, with the
 round and the seed of the run. The old global head plays no part: the new one is made of the clients' alone.
 
-Wang, Bozkir, Kasneci: TurboSVM-FL: Boosting Federated Learning through SVM Aggregation for Lazy Clients. AAAI 2024.
+Wang, Bodonhelyi, Bozkir, Kasneci: TurboSVM-FL: Boosting Federated Learning through SVM Aggregation for Lazy Clients.
+AAAI 2024.
 """
 
 from dataclasses import asdict, dataclass
