@@ -5,7 +5,7 @@ IN := .venv/bin/python -m
 .PHONY: run test check docs clean
 
 run: .venv/ready
-	$(IN) turbosvm compare fedavg fedavgm
+	$(IN) turbosvm compare fedavg fedavgm turbosvm
 
 test: .venv/ready check
 	@# Two workers with one thread each: with two threads each they would wait for one another.

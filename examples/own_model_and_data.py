@@ -22,7 +22,7 @@ torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(3, 32), nn.ReLU(), nn.Linear(32, 5))
 
 comparison = turbosvm.compare(
-    ["fedavg", "fedavgm"],
+    ["fedavg", "fedavgm", "turbosvm"],
     seeds=[0, 1, 2],
     data=data,
     model=model,

@@ -36,7 +36,10 @@ def test_the_readmes_commands_work(command: str) -> None:
 
 PYTHON = [
     pytest.param(block, id=f"{path.name}-{place}")
-    for path in (ROOT / "README.md", ROOT / "docs" / "own-model-and-data.md")
+    for path in (
+        ROOT / "README.md",
+        *(ROOT / "docs" / name for name in ("own-model-and-data.md", "algorithms/turbosvm.md")),
+    )
     for place, block in enumerate(blocks("python", path.read_text()))
     if "store" not in block
 ]
@@ -59,7 +62,7 @@ def test_the_example_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_pictures_and_pages_that_the_readme_names_are_there() -> None:
     names = [name for name in re.findall(r"\]\(([^)]+)\)", README) if not name.startswith("http")]
     assert len(names) > 5
-    assert [name for name in names if not (ROOT / name).is_file()] == []
+    assert [name for name in names if not (ROOT / name.partition("#")[0]).is_file()] == []
 
 
 def test_the_versions_agree() -> None:
@@ -67,3 +70,16 @@ def test_the_versions_agree() -> None:
 
     assert f"version: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
     assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.slow
+def test_the_worked_example_prints_the_documents_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = (ROOT / "examples" / "worked_example.py").read_text()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["worked_example.py", "picture.png"])
+        exec(compile(code, "example", "exec"), {})
+    printed, page = capsys.readouterr().out, (ROOT / "docs" / "algorithms" / "turbosvm.md").read_text()
+    assert (tmp_path / "picture.png").is_file()
+    for number in ("2.3073", "-0.0366", "-0.2707", "0.0762"):
+        assert number in printed
+        assert number in page

@@ -112,14 +112,14 @@ def head_step(
     """Merge checked heads `[C, K, D]` with sample counts `[C]`; without moments the optimiser begins anew."""
     watch = Stopwatch(heads.device)
     voting = counts > 0
-    voters = heads if bool(voting.all()) else heads[voting.to(heads.device)]
-    shares = (counts[voting] / counts.sum()).to(heads.device)
-    if not (options.selection or options.spread_out):
-        refuse_not_finite(heads)
-        return HeadStep(_plain_mean(voters, shares), moments, {})
     classes = options.sampled(heads.shape[1], number, seed)
-    if sampled := len(classes) < heads.shape[1]:
-        refuse_not_finite(heads)  # of all classes, not only of those that the SVMs see
+    sampled, all_vote, fits = len(classes) < heads.shape[1], bool(voting.all()), options.selection or options.spread_out
+    if sampled or not (all_vote and fits):
+        refuse_not_finite(heads)  # the SVMs would not see all of them
+    voters = heads if all_vote else heads[voting.to(heads.device)]
+    shares = (counts[voting] / counts.sum()).to(heads.device)
+    if not fits:
+        return HeadStep(_plain_mean(voters, shares), moments, {})
     if options.spread_out and not moments:
         moments = options.server_optimiser.init(heads[0].to(torch.promote_types(heads.dtype, torch.float32)))
     seen, own = voters, moments

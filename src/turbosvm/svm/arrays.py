@@ -38,6 +38,8 @@ def as_embeddings(heads: Array | Sequence[Array]) -> Tensor:
             raise TurboSVMError(
                 f"Embeddings have the shape {shape} (clients, classes, numbers); at least {least} {name} needed."
             )
+    if embeddings.device.type not in ("cpu", "cuda"):
+        raise TurboSVMError(f"Embeddings are on '{embeddings.device}'; expected the CPU or a CUDA device.")
     if not embeddings.is_floating_point():
         raise TurboSVMError(f"Embeddings are {embeddings.dtype}; expected floating-point numbers.")
     return embeddings
