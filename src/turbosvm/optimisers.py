@@ -17,13 +17,13 @@ Duchi, Hazan, Singer: Adaptive Subgradient Methods for Online Learning and Stoch
 """
 
 from dataclasses import dataclass
-from math import inf
 from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
 
 from turbosvm.errors import TurboSVMError, unknown
+from turbosvm.values import as_positive, as_real
 
 OptimiserName = Literal["adam", "sgd", "amsgrad", "yogi", "adagrad"]
 
@@ -58,13 +58,13 @@ class Optimiser:
     def __post_init__(self) -> None:
         if self.name not in get_args(OptimiserName):
             raise unknown("optimiser", self.name, get_args(OptimiserName))
-        if not 0 < self.learning_rate < inf:
-            raise TurboSVMError(f"The server's learning_rate is {self.learning_rate}; it must be positive and finite.")
-        for name, beta in (("beta1", self.beta1), ("beta2", self.beta2)):
+        object.__setattr__(self, "learning_rate", as_positive("The server's learning_rate", self.learning_rate))
+        object.__setattr__(self, "eps", as_positive("The optimiser's eps", self.eps))
+        for name in ("beta1", "beta2"):
+            beta = as_real(f"The optimiser's {name}", getattr(self, name))
             if not 0 <= beta < 1:
                 raise TurboSVMError(f"The optimiser's {name} is {beta}; it must be at least 0 and less than 1.")
-        if not 0 < self.eps < inf:
-            raise TurboSVMError(f"The optimiser's eps is {self.eps}; it must be positive and finite.")
+            object.__setattr__(self, name, beta)
 
     def init(self, weights: Tensor) -> Moments:
         """Return the moments before the first step: zeros, and a count of steps for each row."""

@@ -250,6 +250,12 @@ def test_an_early_stop_is_told() -> None:
     assert merge_heads(heads(noise=2.0), SAMPLES, max_iter=1).diagnostics["svm_unsolved"] > 0
 
 
+def test_hopeless_problems_are_given_up() -> None:
+    told = merge_heads(heads(classes=2, clients=20, size=3, noise=3.0), np.ones(20), cost=1e6).diagnostics
+    assert told["svm_unsolved"] == 1
+    assert told["svm_iterations_max"] == 100_000
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -258,6 +264,8 @@ def test_an_early_stop_is_told() -> None:
         ({"samples": [1, 2, 3, 4, float("nan"), 6]}, "Client 4 has nan samples"),
         ({"samples": [0] * 6}, "No client has any samples"),
         ({"samples": ["a"] * 6}, "sample counts must be numbers"),
+        ({"samples": np.ones(6, complex)}, "sample counts are complex"),
+        ({"samples": None}, "sample counts must be numbers"),
         ({"heads": heads()[:0], "samples": []}, "at least 1 client"),
         ({"heads": heads()[:, :1]}, "at least 2 classes"),
         ({"heads": [*heads()[:5], heads()[5][:, :3]]}, "Client 5 has a head of shape"),
@@ -271,6 +279,23 @@ def test_an_early_stop_is_told() -> None:
         ({"classes": 1}, "classes is 1"),
         ({"classes": 1.5}, "classes is 1.5"),
         ({"classes": True}, "classes is True"),
+        ({"classes": "3"}, "classes is '3'"),
+        ({"cost": None}, "cost is None"),
+        ({"cost": True}, "cost is True"),
+        ({"cost": [1.0, "a"]}, "cost is 'a'"),
+        ({"cost": b"x"}, "cost is b'x'"),
+        ({"selection": "no"}, "selection is 'no'"),
+        ({"spread_out": 2}, "spread_out is 2"),
+        ({"steps": 2.0}, "steps is 2.0"),
+        ({"beta1": "x"}, "beta1 is 'x'"),
+        ({"eps": None}, "eps is None"),
+        ({"b": float("nan")}, "b is nan"),
+        ({"rounds": 2.5}, "rounds is 2.5"),
+        ({"rounds": None}, "rounds is None"),
+        ({"seed": "a"}, "seed is 'a'"),
+        ({"state": {}}, "state is a dict"),
+        ({"state": HeadState(-5, {})}, "round is -5"),
+        ({"state": HeadState(1, None)}, "state of an earlier result|`state` of"),  # type: ignore[arg-type]
         ({"steps": 0}, "steps is 0"),
         ({"optimiser": "rmsprop"}, "Unknown optimiser"),
         ({"learning_rate": -1.0}, "learning_rate is -1.0"),
@@ -289,11 +314,95 @@ def test_numbers_that_are_not_finite_are_named() -> None:
         merge_heads(embeddings, SAMPLES)
 
 
+def test_numpys_numbers_are_numbers() -> None:
+    plain = merge_heads(heads(), SAMPLES, classes=3, cost=0.5, steps=2, degree=2, max_iter=90)
+    whole: dict[str, Any] = {"classes": 3, "steps": 2, "degree": 2, "max_iter": 90}
+    numpy: dict[str, Any] = {name: np.int64(value) for name, value in whole.items()}
+    np.testing.assert_array_equal(plain.head, merge_heads(heads(), SAMPLES, cost=np.float64(0.5), **numpy).head)
+
+
+def test_the_client_without_samples_does_not_shift_the_names() -> None:
+    embeddings = heads()
+    embeddings[3, 1, 0] = np.nan
+    with pytest.raises(TurboSVMError, match="class 1 from client 3"):
+        merge_heads(embeddings, [0, 1, 1, 1, 1, 1])
+
+
+@pytest.mark.parametrize("samples", [[1e-320, 1e10], [1e-200, 1e200], [1e308, 1e308]])
+def test_sample_counts_of_any_size_give_finite_heads(samples: list[float]) -> None:
+    merged = merge_heads(WORKED, samples, spread_out=False)
+    np.testing.assert_allclose(merged.head, [[2, 0], [0, 0], [0, 2]], atol=1e-12)
+
+
+@pytest.mark.parametrize("change", [{"first": np.nan}, {"second": -1.0}, {"first": np.inf}])
+def test_a_step_to_nowhere_is_refused(change: dict[str, float]) -> None:
+    state = merge_heads(heads(), SAMPLES).state
+    for name, value in change.items():
+        state.moments[name][2, 1] = value
+    with pytest.raises(TurboSVMError, match=r"led to numbers that are not finite.*moments in the state"):
+        merge_heads(heads(), SAMPLES, state)
+
+
+def test_moments_must_be_floating_point() -> None:
+    state = merge_heads(heads(), SAMPLES).state
+    whole = HeadState(1, {name: value.astype(np.int64) for name, value in state.moments.items()})
+    with pytest.raises(TurboSVMError, match="all floating-point"):
+        merge_heads(heads(), SAMPLES, whole)
+
+
+def test_a_class_amid_the_others_has_no_normal_of_its_own_in_one_vs_rest() -> None:
+    """Its best hyperplane is none (h = 0): what the solver leaves of it is noise, and must not push."""
+    rng = np.random.default_rng(0)
+    centres = np.array([[1.0, 0], [-1, 0], [0, 1], [0, -1], [0, 0]]) * 2
+    embeddings = centres + 0.2 * rng.normal(size=(6, 5, 2))
+    options: dict[str, Any] = {"scheme": "ovr", "optimiser": "sgd", "learning_rate": 1.0, "selection": False}
+    rough, exact = (merge_heads(embeddings, np.ones(6), tol=tol, **options) for tol in (1e-3, 1e-9))
+    turned = merge_heads(embeddings[::-1], np.ones(6), **options)
+    np.testing.assert_allclose(rough.head, exact.head, atol=5e-3)
+    np.testing.assert_allclose(rough.head, turned.head, atol=5e-3)
+    assert rough.diagnostics["svm_margin_max"] < 100
+
+
+def test_float32_near_its_resolution_is_done_in_float64() -> None:
+    rng = np.random.default_rng(0)
+    embeddings = rng.normal(size=(5, 2, 6))
+    embeddings[:, 1] = embeddings[:, 0] + 1e-3 * rng.normal(size=(5, 6))
+    embeddings = embeddings.astype(np.float32)
+    coarse, fine = merge_heads(embeddings, np.ones(5)), merge_heads(embeddings.astype(np.float64), np.ones(5))
+    assert coarse.head.dtype == np.float32
+    np.testing.assert_allclose(coarse.head, fine.head, atol=1e-4)
+    plain = merge_heads(embeddings, np.ones(5), spread_out=False).head
+    assert np.abs(coarse.head - plain).max() > 0.005
+
+
+def test_identical_classes_in_float32_do_not_move_apart() -> None:
+    embeddings = heads(classes=3).astype(np.float32)
+    embeddings[:, 1] = embeddings[:, 0]
+    merged = merge_heads(embeddings, SAMPLES, optimiser="sgd", learning_rate=1.0)
+    np.testing.assert_allclose(merged.head[0], merged.head[1], atol=1e-6)
+    assert 1 <= merged.diagnostics["spread_loss_before"] < 3
+    assert merged.diagnostics["svm_margin_max"] < 100
+
+
+def test_the_defaults_are_the_papers() -> None:
+    options = HeadOptions()
+    assert (options.optimiser, options.eps, options.beta1, options.beta2) == ("adam", 1e-5, 0.9, 0.999)
+    assert (options.kernel, options.scheme, options.cost) == ("linear", "ovo", "decreasing")
+    assert (options.steps, options.tol, options.max_iter) == (1, 1e-3, 100_000)
+
+
+def test_inside_autocast_it_is_the_same() -> None:
+    embeddings = heads().astype(np.float32)
+    expected = merge_heads(embeddings, SAMPLES).head
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        np.testing.assert_array_equal(merge_heads(embeddings, SAMPLES).head, expected)
+
+
 def test_a_state_of_another_head_or_optimiser_is_refused() -> None:
     state = merge_heads(heads(), SAMPLES).state
     with pytest.raises(TurboSVMError, match=r"first \(5, 4\).*sgd on these heads has steps \(5, 1\)"):
         merge_heads(heads(), SAMPLES, state, optimiser="sgd")
-    with pytest.raises(TurboSVMError, match="A state belongs to one head"):
+    with pytest.raises(TurboSVMError, match="A state belongs to one head and one kind of optimiser"):
         merge_heads(heads(classes=6), SAMPLES, state)
     assert merge_heads(heads(), SAMPLES, HeadState(4, {})).state.round == 5
 
@@ -308,7 +417,7 @@ def test_it_needs_no_other_part_of_the_framework() -> None:
     parts, libraries = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.splitlines()
-    own = ("errors", "heads", "optimisers", "randomness", "stopwatch", "svm", "version")
+    own = ("errors", "heads", "optimisers", "randomness", "stopwatch", "svm", "values", "version")
     assert parts == str([f"turbosvm.{name}" for name in own])
     assert libraries == "[]"
 

@@ -1,6 +1,8 @@
 """The solver against scikit-learn, the fitted machine's attributes, and what cannot be fitted."""
 
 from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,8 @@ from sklearn.svm import SVC
 import turbosvm
 from tests.svm.against_sklearn import FLAVOURS, Array, Draw, Pair, pair_coefficients
 from turbosvm.errors import TurboSVMError
-from turbosvm.svm import fit, gram
+from turbosvm.svm import fit, gram, solver
+from turbosvm.svm.gram import full_precision
 
 DRAWS = st.builds(
     Draw,
@@ -174,6 +177,7 @@ def test_strips_and_threads_do_not_change_the_solution(monkeypatch: pytest.Monke
         torch.set_num_threads(1)
         one = fit(embeddings)
         torch.set_num_threads(3)
+        monkeypatch.setattr(solver, "LEAST_PER_THREAD", 1)
         three = fit(embeddings)
     finally:
         torch.set_num_threads(threads)
@@ -189,17 +193,46 @@ def test_float32_is_left_for_float64_where_its_rounding_would_be_felt() -> None:
         assert Pair(hard, k, m, 1.0).violation(coefficients) <= 1.0001e-3
 
 
-@pytest.mark.parametrize("precision", ["highest", "high", "medium"])
-def test_products_are_never_rounded_to_less_than_float32(precision: str) -> None:
-    embeddings = torch.from_numpy(heads(classes=8, clients=16, size=256).astype(np.float32))
-    expected = fit(embeddings).dual_coef_
+MATMULS: list[Any] = [torch.backends.cuda.matmul, torch.backends.mkldnn.matmul]  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def _rounding_is_allowed() -> Iterator[None]:
     before = torch.get_float32_matmul_precision()
-    try:
-        torch.set_float32_matmul_precision(precision)
-        assert torch.equal(fit(embeddings).dual_coef_, expected)
-        assert torch.get_float32_matmul_precision() == precision
-    finally:
-        torch.set_float32_matmul_precision(before)
+    torch.set_float32_matmul_precision("medium")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.usefixtures("_rounding_is_allowed")
+def test_products_are_never_rounded_to_less_than_float32() -> None:
+    assert [matmul.fp32_precision for matmul in MATMULS] == ["tf32", "bf16"]
+    with full_precision(), full_precision():
+        assert [matmul.fp32_precision for matmul in MATMULS] == ["ieee", "ieee"]
+    assert torch.get_float32_matmul_precision() == "medium"
+    embeddings = heads(classes=8, clients=16, size=256).astype(np.float32)
+    expected = fit(embeddings).dual_coef_
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        np.testing.assert_array_equal(fit(embeddings).dual_coef_, expected)
+        assert torch.is_autocast_enabled("cpu")
+
+
+@pytest.mark.usefixtures("_rounding_is_allowed")
+def test_several_threads_may_fit_at_once_and_leave_the_settings_as_they_were() -> None:
+    embeddings = [heads(seed=seed).astype(np.float32) for seed in range(24)]
+    expected = [fit(one).dual_coef_ for one in embeddings]
+    with ThreadPoolExecutor(4) as pool:
+        for mine, alone in zip(pool.map(fit, embeddings), expected, strict=True):
+            np.testing.assert_array_equal(mine.dual_coef_, alone)
+    assert [matmul.fp32_precision for matmul in MATMULS] == ["tf32", "bf16"]
+
+
+def test_far_from_the_origin_float32_is_as_good_as_at_it() -> None:
+    embeddings = heads().astype(np.float32)
+    shifted = embeddings + np.float32(64.0)
+    far, near = fit(shifted, tol=1e-4), fit(shifted - np.float32(64.0), tol=1e-4)
+    assert far.samples.rows.dtype is near.samples.rows.dtype is torch.float32
+    np.testing.assert_allclose(far.dual_coef_, near.dual_coef_, atol=1e-3)
 
 
 def test_one_client() -> None:
@@ -235,11 +268,15 @@ def test_max_iter_stops_early_and_says_so() -> None:
     assert not machine.converged_.all()
 
 
-def test_read_only_and_transposed_arrays_are_fine() -> None:
+def test_every_layout_of_an_array_is_fine() -> None:
     embeddings = heads()
-    embeddings.setflags(write=False)
-    moved = np.asfortranarray(embeddings)
-    np.testing.assert_allclose(fit(embeddings).dual_coef_, fit(moved).dual_coef_)
+    expected = fit(embeddings, cost=np.float64(1)).dual_coef_
+    read_only = embeddings.copy()
+    read_only.setflags(write=False)
+    for same in (read_only, np.asfortranarray(embeddings), embeddings[::-1][::-1], embeddings.astype(">f8")):
+        np.testing.assert_array_equal(fit(same).dual_coef_, expected)
+    np.testing.assert_array_equal(fit(head for head in embeddings).dual_coef_, expected)
+    assert isinstance(fit(iter([torch.eye(2)])).dual_coef_, torch.Tensor)
 
 
 def test_it_is_found_from_the_package() -> None:
@@ -256,6 +293,15 @@ def test_it_is_found_from_the_package() -> None:
         (lambda x: x.astype(int), r"int64; expected floating-point"),
         (lambda x: x.astype(str), r"must be numbers"),
         (lambda x: [], r"no clients"),
+        (lambda x: None, r"NoneType; expected an array"),
+        (lambda x: 3.0, r"float; expected an array"),
+        (lambda x: {"a": x[0]}, r"dict; expected an array"),
+        (lambda x: torch.from_numpy(x).to_sparse(), r"torch.sparse_coo tensor"),
+        (lambda x: torch.from_numpy(x).to("meta"), r"tensor on 'meta'"),
+        (lambda x: torch.from_numpy(x).to(torch.complex64), r"complex64; expected floating-point"),
+        (lambda x: torch.from_numpy(x).to(torch.float8_e4m3fn), r"float8"),
+        (lambda x: x.astype(object), r"must be numbers"),
+        (lambda x: [x[0], x[1].astype(np.float32)], r"client 1 is torch.float32.*client 0 torch.float64"),
         (lambda x: [x[0], x[1][:3]], r"Client 1 has a head of shape \(3, 5\), client 0 of \(4, 5\)"),
     ],
 )
@@ -285,7 +331,14 @@ def test_numbers_that_are_not_finite_are_named(bad: float) -> None:
         ({"kernel": "polynomial"}, "Unknown kernel 'polynomial'.*Did you mean 'poly'"),
         ({"scheme": "one"}, "Unknown scheme 'one'; allowed: ovo, ovr"),
         ({"kernel": "poly", "degree": 0}, "degree is 0"),
-        ({"kernel": "rbf", "a": -1.0}, "a must be positive"),
+        ({"kernel": None}, "Unknown kernel 'None'"),
+        ({"cost": "1"}, "cost is '1'"),
+        ({"cost": True}, "cost is True"),
+        ({"cost": np.array([1.0, 2.0])}, r"cost is array\(\[1., 2.\]\)"),
+        ({"tol": None}, "tol is None"),
+        ({"max_iter": 2.5}, "max_iter is 2.5"),
+        ({"max_iter": 2**70}, "max_iter is 1180591620717411303424"),
+        ({"kernel": "rbf", "a": -1.0}, "a is -1.0; it must be greater than 0"),
     ],
 )
 def test_options_out_of_range_are_refused(options: dict[str, Any], message: str) -> None:
@@ -294,8 +347,12 @@ def test_options_out_of_range_are_refused(options: dict[str, Any], message: str)
 
 
 def test_a_kernel_that_overflows_is_refused() -> None:
-    with pytest.raises(TurboSVMError, match="poly kernel of these embeddings overflows"):
-        fit(heads() * 1e100, kernel="poly", degree=4)
+    for scale, degree in ((1e100, 4), (1e52, 3), (1e78, 2)):
+        with pytest.raises(TurboSVMError, match="poly kernel of these embeddings overflows"):
+            fit(heads() * scale, kernel="poly", degree=degree)
+    in_float32 = fit((heads() * 1e5).astype(np.float32), kernel="poly", degree=4, max_iter=50)
+    assert np.isfinite(in_float32.dual_coef_).all()
+    assert in_float32.samples.rows.dtype is torch.float64
 
 
 def test_only_the_linear_kernel_has_hyperplanes_and_points_must_fit() -> None:

@@ -92,7 +92,9 @@ class Recording:
             graph.replay()
             watch.lap(phase)
         embeddings, moments, packed = self._stepped
-        return Stepped(embeddings.clone(), {name: value.clone() for name, value in moments.items()}, packed.clone())
+        own = Stepped(embeddings.clone(), {name: value.clone() for name, value in moments.items()}, packed.clone())
+        torch.cuda.current_stream(heads.device).synchronize()  # before another thread may use the buffers
+        return own
 
 
 class _Phases:

@@ -11,7 +11,7 @@ Wang, Bodonhelyi, Bozkir, Kasneci: TurboSVM-FL: Boosting Federated Learning thro
 AAAI 2024.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import inf, nan
 from typing import Any, NamedTuple
@@ -27,12 +27,17 @@ from turbosvm.heads.options import HeadOptions
 from turbosvm.heads.step import Stepped, Told
 from turbosvm.optimisers import Moments, Optimiser
 from turbosvm.stopwatch import Stopwatch
-from turbosvm.svm.arrays import Array, as_embeddings, is_numpy, refuse_not_finite, to_tensor
+from turbosvm.svm.arrays import Array, as_embeddings, refuse_not_finite, to_tensor
+from turbosvm.svm.gram import full_precision
 from turbosvm.svm.machine import precisions, trusted, unfit
 from turbosvm.svm.solver import Stopping
+from turbosvm.values import as_whole
 
 Diagnostics = dict[str, Any]
 """Numbers, and under names that begin with `client_` lists with one for each client."""
+
+TINY = 1e-290
+"""The smallest share of samples, of the largest, that a client may have; smaller ones would vanish in divisions."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ class MergedHeads:
 
 
 def merge_heads(
-    heads: Array | Sequence[Array],
+    heads: Array | Iterable[Array],
     samples: Array | Sequence[float],
     state: HeadState | None = None,
     *,
@@ -64,8 +69,8 @@ def merge_heads(
     """Merge the heads of a round's clients as TurboSVM-FL does.
 
     Args:
-        heads: `[C, K, D]`, or a sequence of C heads `[K, D]`: a row for each class, with the bias as its last number if
-            the layer has one. NumPy or PyTorch, on any device; the result is of the same kind, and nothing is changed.
+        heads: `[C, K, D]`, or C heads `[K, D]`: a row for each class, with the bias as its last number if
+            the layer has one. NumPy or PyTorch, on the CPU or CUDA; the result is of the same kind, nothing is changed.
         samples: How many samples each client trained on, `[C]`. Clients with none have no say.
         state: The state that the last round gave; None in the first.
         rounds: T, the length of the run, over which the cost schedule goes.
@@ -85,14 +90,13 @@ def merge_heads(
         if name not in names:
             raise unknown("option of merge_heads", name, names)
     chosen = HeadOptions(**options)
-    if rounds < 1:
-        raise TurboSVMError(f"rounds is {rounds}; it must be at least 1.")
-    embeddings = as_embeddings(heads)
+    rounds, seed = as_whole("rounds", rounds, 1), as_whole("seed", seed, -(2**62))
+    embeddings, as_numpy = as_embeddings(heads)
     counts = _checked_counts(samples, len(embeddings))
-    number = 1 if state is None else state.round + 1
-    moments = {} if state is None else _checked_moments(state.moments, embeddings, chosen.server_optimiser)
-    step = head_step(embeddings, counts, moments, chosen, number, rounds, seed)
-    if not is_numpy(heads):
+    number, moments = _checked_state(state, embeddings, chosen.server_optimiser)
+    with full_precision():
+        step = head_step(embeddings, counts, moments, chosen, number, rounds, seed)
+    if not as_numpy:
         return MergedHeads(step.head, HeadState(number, dict(step.moments)), step.diagnostics)
     arrays = {name: value.cpu().numpy() for name, value in step.moments.items()}
     return MergedHeads(step.head.cpu().numpy(), HeadState(number, arrays), step.diagnostics)
@@ -117,7 +121,8 @@ def head_step(
     if sampled or not (all_vote and fits):
         refuse_not_finite(heads)  # the SVMs would not see all of them
     voters = heads if all_vote else heads[voting.to(heads.device)]
-    shares = (counts[voting] / counts.sum()).to(heads.device)
+    shares = (counts[voting] / counts.max()).clamp(min=TINY)
+    shares = (shares / shares.sum()).to(heads.device)
     if not fits:
         return HeadStep(_plain_mean(voters, shares), moments, {})
     if options.spread_out and not moments:
@@ -133,7 +138,7 @@ def head_step(
         head = _with_rows(_plain_mean(voters, shares), classes, head)
         own = {name: _with_rows(value, classes, own[name]) for name, value in moments.items()}
     diagnostics = _diagnostics(told, voting) | {"svm_cost": limits.cost, "svm_classes": len(classes)}
-    diagnostics |= {f"seconds_head_{phase}": seconds for phase, seconds in watch.seconds.items()}
+    diagnostics |= {f"seconds_head_{phase}": round(seconds, 6) for phase, seconds in watch.seconds.items()}
     return HeadStep(head, own, diagnostics)
 
 
@@ -146,7 +151,12 @@ def _precise_step(
         stepped = fast_step(heads, shares, moments, limits, options, dtype, watch)
         if stepped:
             told = Told.unpack(stepped.packed, classes, clients, options)
-            if trusted(dtype, told.rounding, told.facts[:, 4].max(), limits.tol):
+            if trusted(dtype, told.rounding, told.facts, limits.tol):
+                if not told.finite:
+                    raise TurboSVMError(
+                        "The server's step led to numbers that are not finite: look at its learning_rate and eps, "
+                        "and at the moments in the state."
+                    )
                 return stepped, told
     raise unfit(heads, options.kernel_function)
 
@@ -167,14 +177,16 @@ def _with_rows(table: Tensor, rows: list[int], values: Tensor) -> Tensor:
 def _diagnostics(told: Told, voting: Tensor) -> Diagnostics:
     """Sum up what a step has told."""
     per_class, iterations = told.selected.sum(axis=1), told.facts[:, 2]
-    margin = 2 / np.sqrt(told.facts[told.facts[:, 1] > 0, 1])
+    squared_norm, weight, gap = told.facts[:, 1], told.facts[:, 4], told.facts[:, 5]
+    margin = 2 / np.sqrt(squared_norm[squared_norm > told.rounding * weight**2 + 2 * gap])
+    narrowest, mean, widest = (margin.min(), margin.mean(), margin.max()) if margin.size else (nan, nan, nan)
     return {
         "svm_support_mean": float(per_class.mean()),
         "svm_support_min": float(per_class.min()),
         "svm_support_max": float(per_class.max()),
-        "svm_margin_mean": float(margin.mean()) if margin.size else nan,
-        "svm_margin_min": float(margin.min(initial=inf)),
-        "svm_margin_max": float(margin.max()) if margin.size else nan,
+        "svm_margin_mean": float(mean),
+        "svm_margin_min": float(narrowest),
+        "svm_margin_max": float(widest),
         "svm_iterations_mean": float(iterations.mean()),
         "svm_iterations_max": float(iterations.max()),
         "svm_unsolved": float((told.facts[:, 3] == 0).sum()),
@@ -192,7 +204,10 @@ def _for_all_clients(values: NDArray[np.float64], voting: Tensor) -> list[float]
 
 def _checked_counts(samples: Array | Sequence[float], clients: int) -> Tensor:
     """Take sample counts `[C]` to the CPU in float64, and refuse what cannot be one."""
-    counts = to_tensor(samples, "sample counts").detach().double().cpu()
+    counts = to_tensor(samples, "sample counts")
+    if counts.is_complex():
+        raise TurboSVMError("The sample counts are complex; expected plain numbers.")
+    counts = counts.double().cpu()
     if counts.shape != (clients,):
         raise TurboSVMError(
             f"Sample counts have the shape {tuple(counts.shape)} for {clients} clients; expected ({clients},)."
@@ -205,17 +220,23 @@ def _checked_counts(samples: Array | Sequence[float], clients: int) -> Tensor:
     return counts
 
 
-def _checked_moments(moments: dict[str, Any], heads: Tensor, optimiser: Optimiser) -> Moments:
-    """Take the moments of an earlier round, which must be of this optimiser and of heads of this shape."""
-    tensors = {name: to_tensor(value, "moments").to(heads.device) for name, value in moments.items()}
-    wanted = optimiser.shapes(heads[0])
-    found = {name: value.shape for name, value in tensors.items()}
-    if tensors and found != wanted:
+def _checked_state(state: HeadState | None, heads: Tensor, optimiser: Optimiser) -> tuple[int, Moments]:
+    """Return the number of this round and the optimiser's moments, which must be those of such heads."""
+    if state is None:
+        return 1, {}
+    if not isinstance(state, HeadState) or not isinstance(state.moments, Mapping):
         raise TurboSVMError(
-            f"The state has moments {_shapes(found)}; {optimiser.name} on these heads has {_shapes(wanted)}. "
-            "A state belongs to one head and one optimiser."
+            f"The state is a {type(state).__name__}; expected the `state` of an earlier result, or None."
         )
-    return tensors
+    number = as_whole("The state's round", state.round, 0) + 1
+    tensors = {name: to_tensor(value, "moments") for name, value in state.moments.items()}
+    wanted, found = optimiser.shapes(heads[0]), {name: value.shape for name, value in tensors.items()}
+    if tensors and (found != wanted or not all(value.is_floating_point() for value in tensors.values())):
+        raise TurboSVMError(
+            f"The state has moments {_shapes(found)}; {optimiser.name} on these heads has {_shapes(wanted)}, all "
+            "floating-point. A state belongs to one head and one kind of optimiser."
+        )
+    return number, {name: value.to(heads.device) for name, value in tensors.items()}
 
 
 def _shapes(shapes: dict[str, torch.Size]) -> str:

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from functools import partial
+from typing import Any, Literal, get_args
 
 from turbosvm.errors import TurboSVMError, unknown
 from turbosvm.optimisers import Optimiser, OptimiserName
@@ -10,6 +11,7 @@ from turbosvm.randomness import numpy_generator
 from turbosvm.svm.kernels import Kernel, KernelName
 from turbosvm.svm.machine import stopping
 from turbosvm.svm.solver import Scheme, Stopping
+from turbosvm.values import as_flag, as_positive, as_whole
 
 Schedule = Literal["decreasing", "increasing", "constant"]
 
@@ -30,7 +32,7 @@ class HeadOptions:
         optimiser: "adam", "sgd", "amsgrad", "yogi" or "adagrad", with `learning_rate`, `beta1`, `beta2` and `eps`.
         steps: How many steps the optimiser takes along the gradient of the spread-out loss.
         tol: Largest violation of the SVM's optimality conditions that counts as solved.
-        max_iter: Most iterations of the solver for a problem; None goes on until it is solved.
+        max_iter: Most iterations of the solver for a problem, ordinary ones take dozens; None: until it is solved.
     """
 
     selection: bool = True
@@ -49,28 +51,25 @@ class HeadOptions:
     eps: float = 1e-5
     steps: int = 1
     tol: float = 1e-3
-    max_iter: int | None = None
+    max_iter: int | None = 100_000
 
     def __post_init__(self) -> None:
-        if not isinstance(self.cost, str | int | float):
-            object.__setattr__(self, "cost", tuple(self.cost))  # also a list, as people write it
+        keep = partial(object.__setattr__, self)
         if self.scheme not in get_args(Scheme):
             raise unknown("scheme", self.scheme, get_args(Scheme))
-        if isinstance(self.cost, str) and self.cost not in get_args(Schedule):
-            raise unknown("cost schedule", self.cost, get_args(Schedule))
-        if self.cost == ():
-            raise TurboSVMError("The SVM's cost is an empty list; it must have a number for each round.")
-        for cost in (self.cost,) if isinstance(self.cost, int | float) else self.cost:
-            if not isinstance(cost, str):
-                stopping(cost, self.tol, self.max_iter)
-        ok = self.classes is None or (self.classes >= 2 if isinstance(self.classes, int) else 0 < self.classes <= 1)
-        if not ok or isinstance(self.classes, bool):
-            raise TurboSVMError(
-                f"classes is {self.classes}; it must be a whole number from 2 on, or a share up to 1.0."
-            )
-        if isinstance(self.steps, bool) or not (isinstance(self.steps, int) and self.steps >= 1):
-            raise TurboSVMError(f"steps is {self.steps}; it must be a whole number from 1 on.")
-        _ = self.kernel_function, self.server_optimiser, self.limits(1, 1)  # each checks its own part
+        keep("selection", as_flag("selection", self.selection))
+        keep("spread_out", as_flag("spread_out", self.spread_out))
+        keep("steps", as_whole("steps", self.steps, 1))
+        keep("cost", _plain_cost(self.cost))
+        keep("classes", _plain_classes(self.classes))
+        parts = {  # each checks its own
+            self.kernel_function: ("degree", "a", "b"),
+            self.server_optimiser: ("learning_rate", "beta1", "beta2", "eps"),
+            self.limits(1, 1): ("tol",),
+        }
+        for part, names in parts.items():
+            for name in names:
+                keep(name, getattr(part, name))
 
     @property
     def kernel_function(self) -> Kernel:
@@ -94,6 +93,29 @@ class HeadOptions:
         if size == classes:
             return list(range(classes))
         return sorted(numpy_generator(seed, "classes", number).permutation(classes)[:size].tolist())
+
+
+def _plain_cost(cost: Any) -> Any:
+    """Check a schedule's name, a number, or a list of them, and make it plain."""
+    if isinstance(cost, str):
+        if cost not in get_args(Schedule):
+            raise unknown("cost schedule", cost, get_args(Schedule))
+        return cost
+    if isinstance(cost, Sequence) and not isinstance(cost, bytes | bytearray | memoryview):
+        if not len(cost):
+            raise TurboSVMError("The SVM's cost is an empty list; it must have a number for each round.")
+        return tuple(as_positive("The SVM's cost", one) for one in cost)
+    return as_positive("The SVM's cost", cost)
+
+
+def _plain_classes(classes: Any) -> int | float | None:
+    """Check a number of classes, or a share of them, and make it plain."""
+    if classes is None or (isinstance(classes, float) and 0 < classes <= 1):
+        return None if classes is None else float(classes)
+    try:
+        return as_whole("classes", classes, 2)
+    except TurboSVMError as error:
+        raise TurboSVMError(f"{str(error)[:-1]}, or a share up to 1.0.") from error
 
 
 def cost_of_round(cost: Schedule | float | Sequence[float], number: int, rounds: int) -> float:

@@ -1,13 +1,13 @@
 """Max-margin spread-out: push class embeddings apart along the normals of their SVMs (the paper's Algorithm 2).
 
-    l_sp(w_1..w_K) = sum over k < m of exp(-u_km^2 / (2 |h_km|^2)),  u_km = (phi(w_k) - phi(w_l))·h_km
+    l_sp(w_1..w_K) = sum over k < m of exp(-u_km^2 / (2 |h_km|^2)),  u_km = (phi(w_k) - phi(w_m))·h_km
 
 h_km = sum_t b_t phi(x_t) is the normal between classes k and m, a sum over the clients' embeddings x_t; phi is the
 kernel's feature map, for the linear kernel w itself. So u_km is a sum of kernel values, |h_km|^2 comes with the solved
 SVM, and the gradient is a sum of embeddings (and, with rbf, of w): no normal is ever written out.
 
 One-vs-rest has one normal h_k for each class: the sum then runs over all k != m with h_k in the place of h_km, halved,
-so that both schemes sum to K(K-1)/2 where all classes coincide. A pair with |h| = 0 (classes that cannot be told apart)
+so that both schemes sum to K(K-1)/2 where all classes coincide. A pair with h = 0 (classes that cannot be told apart)
 adds a constant 1 and no gradient.
 """
 
@@ -28,7 +28,7 @@ class Hyperplanes(NamedTuple):
     coef: Tensor
     """[K, K, C]: of class k's embeddings in the problem with class j, or in problem j."""
     inverse_norm: Tensor
-    """1 / |h|^2, [K, K] for one-vs-one, [K, 1] for one-vs-rest; 0 where |h|^2 is nothing but rounding."""
+    """1 / |h|^2, [K, K] for one-vs-one, [K, 1] for one-vs-rest; 0 where h may be 0 for all that is known of it."""
 
 
 class Projections(NamedTuple):
@@ -51,9 +51,14 @@ class Projections(NamedTuple):
 
 
 def hyperplanes_of(samples: Samples, solution: Solution) -> Hyperplanes:
-    """Take the normals from a solution."""
-    real = solution.squared_norm > samples.rounding * solution.weight.square()
-    inverse = (real / solution.squared_norm).nan_to_num_(nan=0.0).to(samples.rows.dtype)
+    """Take the normals from a solution.
+
+    What is found differs from the true normal by rounding, and by at most sqrt(2 gap) in length. A normal that is
+    shorter than that has no direction, and must not push anything.
+    """
+    squared_norm = solution.by_normal(1)
+    noise = samples.rounding * solution.by_normal(4).square() + 2 * solution.by_normal(5)
+    inverse = ((squared_norm > noise) / squared_norm).nan_to_num_(nan=0.0).to(samples.rows.dtype)
     by_pair = inverse if solution.scheme == "ovo" else inverse[:, None]
     return Hyperplanes(solution.scheme, samples, solution.coef, by_pair)
 

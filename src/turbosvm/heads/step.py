@@ -16,7 +16,7 @@ from turbosvm.heads.options import HeadOptions
 from turbosvm.heads.spread import hyperplanes_of, project, spread_gradient
 from turbosvm.optimisers import Moments
 from turbosvm.stopwatch import Laps
-from turbosvm.svm.gram import Samples, full_precision
+from turbosvm.svm.gram import Samples
 from turbosvm.svm.machine import mean_slack, support
 from turbosvm.svm.solver import Stopping, solve
 
@@ -42,32 +42,31 @@ def step(
 
     None where the numbers, or their kernel, are not finite. On CUDA that is told by `Told.rounding` instead.
     """
-    with full_precision():
-        samples = Samples.of(heads, options.kernel_function, dtype)
-        if not (samples.rows.is_cuda or float(samples.rounding) < inf):
-            return None
-        solution = solve(samples, options.scheme, limits, watch)
-        supports = support(solution)
-        weights = supports * shares if options.selection else shares.expand(supports.shape)
-        weights = (weights / weights.sum(dim=1, keepdim=True)).to(dtype)
-        embeddings = (weights[:, None] @ samples.rows).squeeze(1)  # relative to the samples' centre
-        losses = []
-        if options.spread_out:
-            watch.lap("select")
-            optimiser, planes = options.server_optimiser, hyperplanes_of(samples, solution)
-            kept, moments = moments, {name: value.to(dtype) for name, value in moments.items()}
+    samples = Samples.of(heads, options.kernel_function, dtype)
+    if not (samples.rows.is_cuda or float(samples.rounding) < inf):
+        return None
+    solution = solve(samples, options.scheme, limits, watch)
+    supports = support(solution)
+    weights = supports * shares if options.selection else shares.expand(supports.shape)
+    weights = (weights / weights.sum(dim=1, keepdim=True)).to(dtype)
+    embeddings = (weights[:, None] @ samples.rows).squeeze(1)  # relative to the samples' centre
+    losses = []
+    if options.spread_out:
+        watch.lap("select")
+        optimiser, planes = options.server_optimiser, hyperplanes_of(samples, solution)
+        kept, moments = moments, {name: value.to(dtype) for name, value in moments.items()}
+        at = project(embeddings, planes)
+        losses = [at.loss]
+        for _ in range(options.steps):
+            embeddings, moments = optimiser.step(embeddings, spread_gradient(at, planes), moments)
             at = project(embeddings, planes)
-            losses = [at.loss]
-            for _ in range(options.steps):
-                embeddings, moments = optimiser.step(embeddings, spread_gradient(at, planes), moments)
-                at = project(embeddings, planes)
-            losses += [at.loss]
-            moments = {name: value.to(kept[name].dtype) for name, value in moments.items()}
-        facts = solution.of_problems(solution.facts)
-        told = [samples.rounding, supports, mean_slack(solution), facts, *losses]
-        packed = torch.cat([part.double().flatten() for part in told])
-        embeddings = (embeddings + samples.centre).to(heads.dtype)
-        watch.lap("spread" if options.spread_out else "select")
+        losses += [at.loss]
+        moments = {name: value.to(kept[name].dtype) for name, value in moments.items()}
+    facts = solution.of_problems(solution.facts)
+    embeddings = (embeddings + samples.centre).to(heads.dtype)
+    told = [samples.rounding, embeddings.isfinite().all(), supports, mean_slack(solution), facts, *losses]
+    packed = torch.cat([part.double().flatten() for part in told])
+    watch.lap("spread" if options.spread_out else "select")
     return Stepped(embeddings, moments, packed)
 
 
@@ -77,12 +76,14 @@ class Told:
 
     rounding: float
     """How far off kernel values may be; not finite where the heads, or their kernel, are not."""
+    finite: bool
+    """Whether the merged embeddings are."""
     selected: NDArray[np.float64]
     """1 where an embedding was a support vector, [K, C]."""
     slack: NDArray[np.float64]
     """[K, C]"""
     facts: NDArray[np.float64]
-    """See `turbosvm.svm.solver.Solution`, [P, 5]."""
+    """See `turbosvm.svm.solver.Solution`, [P, 6]."""
     losses: NDArray[np.float64]
     """l_sp before and after the step, or nothing."""
 
@@ -91,12 +92,6 @@ class Told:
         """Take a step's numbers from the device."""
         numbers, size = packed.cpu().numpy(), classes * clients
         end = len(numbers) - 2 * options.spread_out
-        selected, slack, facts = np.split(numbers[1:end], [size, 2 * size])
-        by_client = (classes, clients)
-        return cls(
-            float(numbers[0]),
-            selected.reshape(by_client),
-            slack.reshape(by_client),
-            facts.reshape(-1, 5),
-            numbers[end:],
-        )
+        selected, slack, facts = np.split(numbers[2:end], [size, 2 * size])
+        selected, slack = selected.reshape(classes, clients), slack.reshape(classes, clients)
+        return cls(float(numbers[0]), bool(numbers[1]), selected, slack, facts.reshape(-1, 6), numbers[end:])

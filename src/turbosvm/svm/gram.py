@@ -1,13 +1,14 @@
 """Embeddings in the order that the solvers want them, and the kernel matrix between them, piece by piece.
 
 Nothing after this file looks at an embedding's numbers again: each dual problem, each projection and each norm is a sum
-over kernel values. The matrix of all of them has (K C)^2 entries, so it is made in strips of classes and is never
-whole unless one asks for it.
+over kernel values. The matrix of all of them has (K C)^2 entries, so for one-vs-one it is made in strips of classes,
+and is never whole unless that is small. One-vs-rest needs it whole.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import torch
@@ -38,7 +39,8 @@ class Samples:
     """What was subtracted, [D]."""
     kernel: Kernel
     rounding: Tensor
-    """How far off a kernel value may be: a few units in the last place of the inner products, through the kernel."""
+    """How far off a kernel value may be: a few units in the last place of the inner products, through the kernel.
+    Infinite where kernel values, or the embeddings themselves, are not finite."""
 
     @classmethod
     def of(cls, embeddings: Tensor, kernel: Kernel, dtype: torch.dtype) -> "Samples":
@@ -50,7 +52,8 @@ class Samples:
             ordered = ordered - centre
         norms = ordered.square().sum(dim=-1)
         largest = norms.max().double()
-        rounding = 4 * torch.finfo(dtype).eps * largest * kernel.steepest(largest)
+        scale = 4 * largest * kernel.steepest(largest)  # no kernel value, nor a sum of four, is larger
+        rounding = torch.where(scale < torch.finfo(dtype).max, scale * torch.finfo(dtype).eps, torch.inf)
         return cls(ordered, norms, centre, kernel, rounding)
 
     def within(self) -> Tensor:
@@ -92,15 +95,41 @@ class Samples:
         return [(first, min(first + height, classes)) for first in range(0, classes, height)]
 
 
+class _FullPrecision:
+    """Who is inside, and what the settings were before the first came; several threads may be."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._before = Lock(), 0, [""]
+        self._matmuls: list[Any] = [torch.backends.cuda.matmul, torch.backends.mkldnn.matmul]  # type: ignore[attr-defined]
+
+    def enter(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._before = [matmul.fp32_precision for matmul in self._matmuls]
+                for matmul in self._matmuls:
+                    matmul.fp32_precision = "ieee"
+            self._inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                for matmul, precision in zip(self._matmuls, self._before, strict=True):
+                    matmul.fp32_precision = precision
+
+
+_full_precision = _FullPrecision()
+
+
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """Keep float32 products in float32 while this lasts, also where the caller allows tf32 or bfloat16 elsewhere."""
-    matmuls: list[Any] = [torch.backends.cuda.matmul, torch.backends.mkldnn.matmul]  # type: ignore[attr-defined]
-    before = [matmul.fp32_precision for matmul in matmuls]
+    """Keep float32 products in float32 while this lasts, also where the caller allows tf32, bfloat16 or autocast."""
+    _full_precision.enter()
     try:
-        for matmul in matmuls:
-            matmul.fp32_precision = "ieee"
-        yield
+        with ExitStack() as stack:
+            for device in ("cpu", "cuda"):
+                if torch.is_autocast_enabled(device):
+                    stack.enter_context(torch.autocast(device, enabled=False))
+            yield
     finally:
-        for matmul, precision in zip(matmuls, before, strict=True):
-            matmul.fp32_precision = precision
+        _full_precision.leave()

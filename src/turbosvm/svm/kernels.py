@@ -10,12 +10,12 @@ respect to w is slope * x, for rbf slope * (x - w), with one slope for each pair
 """
 
 from dataclasses import dataclass
-from math import isfinite
 from typing import Literal, get_args
 
 from torch import Tensor
 
-from turbosvm.errors import TurboSVMError, unknown
+from turbosvm.errors import unknown
+from turbosvm.values import as_positive, as_real, as_whole
 
 KernelName = Literal["linear", "poly", "rbf", "sigmoid"]
 
@@ -32,10 +32,9 @@ class Kernel:
     def __post_init__(self) -> None:
         if self.name not in get_args(KernelName):
             raise unknown("kernel", self.name, get_args(KernelName))
-        if not (isinstance(self.degree, int) and self.degree >= 1):
-            raise TurboSVMError(f"The kernel's degree is {self.degree}; it must be a whole number from 1 on.")
-        if not (isfinite(self.a) and self.a > 0 and isfinite(self.b)):
-            raise TurboSVMError(f"The kernel's a is {self.a} and b is {self.b}; a must be positive, both finite.")
+        object.__setattr__(self, "degree", as_whole("The kernel's degree", self.degree, 1))
+        object.__setattr__(self, "a", as_positive("The kernel's a", self.a))
+        object.__setattr__(self, "b", as_real("The kernel's b", self.b))
 
     @property
     def ignores_origin(self) -> bool:

@@ -1,26 +1,29 @@
 """`fit`: support vector machines between classes of embeddings, and the fitted machine with all that they know."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 from typing import Any, get_args
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from turbosvm.errors import TurboSVMError, unknown
 from turbosvm.stopwatch import Laps, Stopwatch
-from turbosvm.svm.arrays import Array, as_embeddings, is_numpy, refuse_not_finite, to_tensor
+from turbosvm.svm.arrays import Array, as_embeddings, refuse_not_finite, to_tensor
 from turbosvm.svm.gram import Samples, full_precision
 from turbosvm.svm.kernels import Kernel, KernelName
 from turbosvm.svm.solver import Scheme, Solution, Stopping, solve
+from turbosvm.values import as_positive, as_whole
 
 NO_LIMIT = 10_000_000
 """Iterations after which even a solver without a limit gives a problem up, as LIBSVM does."""
 
 
 def fit(
-    embeddings: Array | Sequence[Array],
+    embeddings: Array | Iterable[Array],
     cost: float = 1.0,
     kernel: KernelName = "linear",
     scheme: Scheme = "ovo",
@@ -34,13 +37,13 @@ def fit(
     """Fit a support vector machine to each pair of classes (or to each class and the rest).
 
     Args:
-        embeddings: `[C, K, D]`: C samples (one a client) of each of K classes, D numbers each. NumPy or PyTorch, on any
-            device; results are of the same kind, on the same device.
+        embeddings: `[C, K, D]`: C samples (one a client) of each of K classes, D numbers each. NumPy or PyTorch, on
+            the CPU or CUDA; results are of the same kind, on the same device.
         cost: Largest dual coefficient. The smaller it is, the wider the margins, and the more support vectors.
         kernel: "linear", "poly", "rbf" or "sigmoid"; see `turbosvm.svm.kernels` for the formulas with degree, a and b.
         scheme: "ovo": K(K-1)/2 machines, one for each pair. "ovr": K machines, each class against all others.
         tol: Largest violation of the optimality conditions that counts as solved.
-        max_iter: Most iterations a problem; None goes on until it is solved.
+        max_iter: Most iterations a problem; None goes on until it is solved, or hopeless. `converged_` tells.
         degree, a, b: The kernel's coefficients.
 
     Example:
@@ -52,21 +55,17 @@ def fit(
         >>> machine.hyperplanes().round(3).tolist(), machine.intercept_.round(3).tolist()
         ([[1.0, 0.0]], [-1.0])
     """
-    tensor = as_embeddings(embeddings)
+    tensor, as_numpy = as_embeddings(embeddings)
     limits, watch = stopping(cost, tol, max_iter), Stopwatch(tensor.device)
-    samples, solution = fit_samples(tensor, Kernel(kernel, degree, a, b), scheme, limits, watch)
-    return Machine(samples, solution, is_numpy(embeddings))
+    with full_precision():
+        samples, solution = fit_samples(tensor, Kernel(kernel, degree, a, b), scheme, limits, watch)
+    return Machine(samples, solution, as_numpy)
 
 
 def stopping(cost: float, tol: float, max_iter: int | None) -> Stopping:
     """Check a solver's limits."""
-    if not 0 < cost < inf:
-        raise TurboSVMError(f"The SVM's cost is {cost}; it must be greater than 0, and finite.")
-    if not 0 < tol < inf:
-        raise TurboSVMError(f"The SVM's tol is {tol}; it must be greater than 0, and finite.")
-    if max_iter is not None and max_iter < 1:
-        raise TurboSVMError(f"The SVM's max_iter is {max_iter}; it must be at least 1, or None for no limit.")
-    return Stopping(cost, tol, NO_LIMIT if max_iter is None else max_iter)
+    most = NO_LIMIT if max_iter is None else as_whole("The SVM's max_iter", max_iter, 1)
+    return Stopping(as_positive("The SVM's cost", cost), as_positive("The SVM's tol", tol), most)
 
 
 def fit_samples(
@@ -75,14 +74,13 @@ def fit_samples(
     """Fit to checked embeddings `[C, K, D]`; in float32, unless its rounding could be felt at `tol`."""
     if scheme not in get_args(Scheme):
         raise unknown("scheme", scheme, get_args(Scheme))
-    with full_precision():
-        for dtype in precisions(embeddings):
-            samples = Samples.of(embeddings, kernel, dtype)
-            rounding = float(samples.rounding)
-            if rounding < inf:
-                solution = solve(samples, scheme, limits, watch)
-                if trusted(dtype, rounding, float(solution.weight.max()), limits.tol):
-                    return samples, solution
+    for dtype in precisions(embeddings):
+        samples = Samples.of(embeddings, kernel, dtype)
+        rounding = float(samples.rounding)
+        if rounding < inf:
+            solution = solve(samples, scheme, limits, watch)
+            if trusted(dtype, rounding, solution.of_problems(solution.facts).cpu().numpy(), limits.tol):
+                return samples, solution
     raise unfit(embeddings, kernel)
 
 
@@ -91,9 +89,15 @@ def precisions(embeddings: Tensor) -> tuple[torch.dtype, ...]:
     return (torch.float64,) if embeddings.dtype is torch.float64 else (torch.float32, torch.float64)
 
 
-def trusted(dtype: torch.dtype, rounding: float, weight: float, tol: float) -> bool:
-    """Whether a solution holds to `tol` in spite of rounding; there is nothing finer than float64 to try."""
-    return rounding * weight < tol / 4 if dtype is torch.float32 else rounding < inf
+def trusted(dtype: torch.dtype, rounding: float, facts: NDArray[np.float64], tol: float) -> bool:
+    """Whether solved problems (their facts, `[P, 6]`) hold in spite of rounding.
+
+    It must not be felt at `tol`, nor be all that there is of a normal. There is nothing finer than float64 to try.
+    """
+    if dtype is torch.float64:
+        return rounding < inf
+    squared_norm, weight = facts[:, 1], facts[:, 4]
+    return bool((rounding * weight < tol / 4).all() and (np.abs(squared_norm) > rounding * weight**2).all())
 
 
 def unfit(embeddings: Tensor, kernel: Kernel) -> TurboSVMError:
@@ -122,7 +126,7 @@ class Machine:
     def dual_coef_(self) -> Any:
         """Signed dual coefficients: `[P, 2, C]` (class k's positive, class m's negative), or `[K, K, C]` for "ovr"."""
         if self.solution.scheme == "ovr":
-            return self._out(self.solution.coef.transpose(0, 1))
+            return self._out(self.solution.coef.transpose(0, 1).clone())
         k, m = self.solution.problems.T
         return self._out(torch.stack([self.solution.coef[k, m], self.solution.coef[m, k]], dim=1))
 
@@ -139,8 +143,11 @@ class Machine:
     @property
     def intercept_(self) -> Any:
         """The constant of each problem's decision function, `[P]`."""
-        shift = self._sums(self.samples.rows @ self.samples.centre) if self.samples.kernel.name == "linear" else 0.0
-        return self._out((self._facts(0) - shift).to(self.samples.rows.dtype))
+        intercept = self._facts(0)
+        if self.samples.kernel.name == "linear":  # found relative to the centre
+            with full_precision():
+                intercept = intercept - self._sums(self.samples.rows @ self.samples.centre)
+        return self._out(intercept.to(self.samples.rows.dtype))
 
     @property
     def n_iter_(self) -> Any:
@@ -170,7 +177,10 @@ class Machine:
 
     def decision(self, points: Array) -> Any:
         """Return the decision function at points `[M, D]`, `[M, P]`: positive on the side of class k."""
-        tensor = to_tensor(points, "points").to(self.samples.rows)
+        tensor = to_tensor(points, "points")
+        if tensor.is_complex():
+            raise TurboSVMError("The points are complex; expected plain numbers.")
+        tensor = tensor.to(self.samples.rows)
         if tensor.ndim != 2 or tensor.shape[1] != self.samples.rows.shape[2]:
             raise TurboSVMError(
                 f"Points have the shape {tuple(tensor.shape)}; expected [points, {self.samples.rows.shape[2]}]."

@@ -8,7 +8,7 @@ Its negative gradient v_t = y_t - h·x_t is the intercept that would put x_t on 
 coefficients agree on it, those that could grow have none larger, those that could shrink none smaller. Each step moves
 two coefficients by the same amount: the one that could grow with the largest v, and the one that could shrink and
 lowers the objective most together with it. It ends when the largest and the smallest v differ by less than `tol`. Of
-equals the last is taken, as LIBSVM does, so that both find the same support vectors among duplicates.
+equals the last is taken, as LIBSVM does.
 
 Fan, Chen, Lin: Working Set Selection Using Second Order Information for Training Support Vector Machines. JMLR 2005.
 
@@ -31,7 +31,7 @@ FLAT = 1e-12
 
 def _compiled(function: F, **options: Any) -> F:
     """Compile, and keep the machine code on disk wherever numba finds a place for it."""
-    options |= {"nogil": True, "error_model": "numpy", "fastmath": {"nnan", "nsz"}}  # no NaN reaches these loops
+    options |= {"nogil": True, "error_model": "numpy", "fastmath": {"nnan", "nsz"}}  # finite is checked before
     try:
         return cast(F, numba.njit(cache=True, **options)(function))
     except RuntimeError:  # neither the package's folder nor the person's cache folder can be written
@@ -161,16 +161,19 @@ def solve(
             i = _move(i, j, row_i, row_j, diagonal, b, v, low, high)
             iterations += 1
         intercept = _intercept(b, v, low, high)
-        squared_norm, weight = 0.0, 0.0
+        squared_norm, weight, gap = 0.0, 0.0, 0.0
         for t in range(size):
             sign = 1.0 if positive <= t < positive + clients else -1.0
             owner = t // clients if m < 0 else (k if t < clients else m)
             problem = k if m < 0 or t >= clients else m
+            missing = max(sign * (v[t] - intercept), 0.0)
             coef[owner, problem, t % clients] = b[t]
-            slack[owner, problem, t % clients] = max(sign * (v[t] - intercept), 0.0)
+            slack[owner, problem, t % clients] = missing
             squared_norm += b[t] * (sign - v[t])
             weight += abs(b[t])
+            gap += cost * missing
+        gap = max(gap + squared_norm - weight, 0.0)  # of the primal objective over the dual
         other = k if m < 0 else m
         for one, two in ((k, other), (other, k)):
             facts[one, two, 0], facts[one, two, 1], facts[one, two, 2] = intercept, squared_norm, iterations
-            facts[one, two, 3], facts[one, two, 4] = converged, weight
+            facts[one, two, 3], facts[one, two, 4], facts[one, two, 5] = converged, weight, gap

@@ -93,16 +93,19 @@ else:
         intercept = tl.where(count > 0, mean, (top + bottom) / 2.0)
         place = (owner * classes + tl.where(of_k, m, k)) * clients + n
         tl.store(coef + place, b.to(coef.dtype.element_ty), mask=live)
-        tl.store(slack + place, tl.maximum(sign * (v - intercept), 0.0).to(slack.dtype.element_ty), mask=live)
+        missing = tl.where(live, tl.maximum(sign * (v - intercept), 0.0), 0.0)
+        tl.store(slack + place, missing.to(slack.dtype.element_ty), mask=live)
         squared_norm = tl.sum(tl.where(live, b * (sign - v), 0.0), axis=0)
         weight = tl.sum(tl.where(live, tl.abs(b), 0.0), axis=0)
+        gap = tl.maximum(cost * tl.sum(missing, axis=0) + squared_norm - weight, 0.0)
         for mirrored in tl.static_range(2):
-            at = facts + 5 * (m * classes + k if mirrored else k * classes + m)
+            at = facts + 6 * (m * classes + k if mirrored else k * classes + m)
             tl.store(at, intercept)
             tl.store(at + 1, squared_norm)
             tl.store(at + 2, iterations.to(tl.float64))
             tl.store(at + 3, converged.to(tl.float64))
             tl.store(at + 4, weight)
+            tl.store(at + 5, gap)
 
 
 def limits_tensor(cost: float, tol: float, device: torch.device) -> Tensor:

@@ -46,17 +46,11 @@ class Solution:
     slack: Tensor
     """max(0, 1 - y decision(x)) of each sample, [K, K, C]."""
     facts: Tensor
-    """Of each problem: intercept, |h|^2, iterations, converged, sum of |b|. [K, K, 5] in float64, else 0."""
+    """Each problem's intercept, |h|^2, iterations, converged, weight = sum of |b|, duality gap; [K, K, 6], float64."""
 
-    @property
-    def squared_norm(self) -> Tensor:
-        """|h|^2, [K, K] for one-vs-one, [K] for one-vs-rest."""
-        return self.facts[..., 1] if self.scheme == "ovo" else torch.diagonal(self.facts[..., 1])
-
-    @property
-    def weight(self) -> Tensor:
-        """The sum of |b| of each problem, shaped as `squared_norm`."""
-        return self.facts[..., 4] if self.scheme == "ovo" else torch.diagonal(self.facts[..., 4])
+    def by_normal(self, which: int) -> Tensor:
+        """One of the facts for each normal: `[K, K]` for one-vs-one, `[K]` for one-vs-rest."""
+        return self.facts[..., which] if self.scheme == "ovo" else torch.diagonal(self.facts[..., which])
 
     @property
     def problems(self) -> Tensor:
@@ -78,7 +72,7 @@ def solve(samples: Samples, scheme: Scheme, stopping: Stopping, watch: Laps) -> 
     classes, clients, _ = samples.rows.shape
     within = samples.within()
     coef = within.new_zeros(2, classes, classes, clients)
-    solution = Solution(scheme, coef[0], coef[1], coef.new_zeros(classes, classes, 5, dtype=torch.float64))
+    solution = Solution(scheme, coef[0], coef[1], coef.new_zeros(classes, classes, 6, dtype=torch.float64))
     for first, last in samples.strips() if scheme == "ovo" else [(0, classes)]:
         cross = samples.across(first, last) if scheme == "ovo" else samples.whole()
         watch.lap("gram")

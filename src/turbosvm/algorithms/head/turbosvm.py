@@ -9,6 +9,7 @@ AAAI 2024.
 
 from dataclasses import asdict, dataclass
 
+import torch
 from torch import Tensor
 
 from turbosvm.algorithms.rules import MergedHead
@@ -23,7 +24,7 @@ class TurboSVM(HeadOptions):
 
     def init(self, embeddings: Tensor) -> Weights:
         """Return the optimiser's moments before the first step."""
-        return self.server_optimiser.init(embeddings)
+        return self.server_optimiser.init(embeddings.to(torch.promote_types(embeddings.dtype, torch.float32)))
 
     def merge(self, embeddings: Tensor, clients: Tensor, samples: Tensor, state: Weights, moment: Moment) -> MergedHead:  # noqa: ARG002
         """Return the embeddings merged from the clients'."""
