@@ -6,18 +6,16 @@ their results are the same. Each phase is a graph of its own, so that phases can
 """
 
 from collections import OrderedDict
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from turbosvm.heads.options import HeadOptions
-from turbosvm.heads.step import Stepped, step
-from turbosvm.optimisers import Moments
+from turbosvm.heads.step import StepInputs, Stepped, step
 from turbosvm.stopwatch import Laps
 from turbosvm.svm import smo_cuda
-from turbosvm.svm.solver import Stopping
 
 MOST_EMBEDDINGS = 2048
 """Steps with more embeddings take the GPU longer than their start takes the CPU."""
@@ -28,65 +26,54 @@ _recorded: OrderedDict[Any, "Recording | None"] = OrderedDict()
 _lock = Lock()
 
 
-def fast_step(
-    heads: Tensor,
-    shares: Tensor,
-    moments: Moments,
-    limits: Stopping,
-    options: HeadOptions,
-    dtype: torch.dtype,
-    watch: Laps,
-) -> Stepped | None:
+def fast_step(inputs: StepInputs, options: HeadOptions, dtype: torch.dtype, watch: Laps) -> Stepped | None:
     """Do what `step` does, from a recording where that pays."""
-    clients, classes, _ = heads.shape
-    small = clients * classes <= MOST_EMBEDDINGS
+    heads = inputs.heads
+    small = heads.shape[0] * heads.shape[1] <= MOST_EMBEDDINGS
     if not (heads.is_cuda and small and options.scheme == "ovo" and smo_cuda.AVAILABLE):
-        return step(heads, shares, moments, limits, options, dtype, watch)
-    kinds = tuple((name, value.dtype) for name, value in moments.items())
+        return step(inputs, options, dtype, watch)
+    kinds = tuple((name, value.dtype) for name, value in inputs.moments.items())
     key = (heads.shape, heads.dtype, heads.device, kinds, options, dtype)
     with _lock:  # a recording has one set of buffers
         if key not in _recorded:  # the first step compiles and warms up what the second records
             _recorded[key] = None
             if len(_recorded) > MOST_RECORDED:
                 _recorded.popitem(last=False)
-            return step(heads, shares, moments, limits, options, dtype, watch)
+            return step(inputs, options, dtype, watch)
         _recorded.move_to_end(key)
-        recording = _recorded[key] or Recording(heads, shares, moments, limits, options, dtype)
+        recording = _recorded[key] or Recording(inputs, options, dtype)
         _recorded[key] = recording
-        return recording.replay(heads, shares, moments, limits, watch)
+        return recording.replay(inputs, watch)
 
 
 class Recording:
     """A step as CUDA graphs, a graph a phase, with the buffers that they read and write."""
 
-    def __init__(
-        self,
-        heads: Tensor,
-        shares: Tensor,
-        moments: Moments,
-        limits: Stopping,
-        options: HeadOptions,
-        dtype: torch.dtype,
-    ) -> None:
-        self._heads, self._shares = heads.clone(memory_format=torch.contiguous_format), shares.clone()
-        self._moments = {name: value.clone() for name, value in moments.items()}
-        self._limits = smo_cuda.limits_tensor(limits.cost, limits.tol, heads.device)
+    def __init__(self, inputs: StepInputs, options: HeadOptions, dtype: torch.dtype) -> None:
+        device, limits = inputs.heads.device, inputs.limits
+        self._limits = smo_cuda.limits_tensor(limits.cost, limits.tol, device)
+        self._inputs = StepInputs(
+            inputs.heads.clone(memory_format=torch.contiguous_format),
+            inputs.shares.clone(),
+            {name: value.clone() for name, value in inputs.moments.items()},
+            replace(limits, on_device=self._limits),
+        )
         phases = _Phases(last="spread" if options.spread_out else "select")
-        fixed = Stopping(limits.cost, limits.tol, limits.max_iter, self._limits)
-        side = torch.cuda.Stream(heads.device)
-        side.wait_stream(torch.cuda.current_stream(heads.device))
+        side = torch.cuda.Stream(device)
+        side.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(side):
             phases.begin()
-            stepped = step(self._heads, self._shares, self._moments, fixed, options, dtype, phases)
+            stepped = step(self._inputs, options, dtype, phases)
         assert stepped is not None  # noqa: S101 (on CUDA a step always has an answer)
         self._graphs, self._stepped = phases.graphs, stepped
 
-    def replay(self, heads: Tensor, shares: Tensor, moments: Moments, limits: Stopping, watch: Laps) -> Stepped:
+    def replay(self, inputs: StepInputs, watch: Laps) -> Stepped:
         """Do the recorded step with other numbers."""
-        self._heads.copy_(heads)
-        self._shares.copy_(shares)
+        heads, shares, moments, limits = inputs
+        self._inputs.heads.copy_(heads)
+        self._inputs.shares.copy_(shares)
         for name, value in moments.items():
-            self._moments[name].copy_(value)
+            self._inputs.moments[name].copy_(value)
         self._limits.copy_(smo_cuda.limits_tensor(limits.cost, limits.tol, heads.device))
         for phase, graph in self._graphs:
             graph.replay()

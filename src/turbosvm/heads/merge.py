@@ -24,13 +24,12 @@ from torch import Tensor
 from turbosvm.errors import TurboSVMError, unknown
 from turbosvm.heads.graphs import fast_step
 from turbosvm.heads.options import HeadOptions
-from turbosvm.heads.step import Stepped, Told
+from turbosvm.heads.step import StepInputs, Stepped, Told
 from turbosvm.optimisers import Moments, Optimiser
 from turbosvm.stopwatch import Stopwatch
 from turbosvm.svm.arrays import Array, as_embeddings, refuse_not_finite, to_tensor
 from turbosvm.svm.gram import full_precision
 from turbosvm.svm.machine import precisions, trusted, unfit
-from turbosvm.svm.solver import Stopping
 from turbosvm.values import as_whole
 
 Diagnostics = dict[str, Any]
@@ -132,7 +131,7 @@ def head_step(
         seen, own = voters[:, classes], {name: value[classes] for name, value in moments.items()}
     limits = options.limits(number, rounds)
     watch.lap("check")
-    stepped, told = _precise_step(seen, shares, own, limits, options, watch)
+    stepped, told = _precise_step(StepInputs(seen, shares, own, limits), options, watch)
     head, own = stepped.embeddings, stepped.moments
     if sampled:
         head = _with_rows(_plain_mean(voters, shares), classes, head)
@@ -142,23 +141,21 @@ def head_step(
     return HeadStep(head, own, diagnostics)
 
 
-def _precise_step(
-    heads: Tensor, shares: Tensor, moments: Moments, limits: Stopping, options: HeadOptions, watch: Stopwatch
-) -> tuple[Stepped, Told]:
+def _precise_step(inputs: StepInputs, options: HeadOptions, watch: Stopwatch) -> tuple[Stepped, Told]:
     """Step in float32, and once more in float64 where the rounding of the first could be felt."""
-    clients, classes, _ = heads.shape
-    for dtype in precisions(heads):
-        stepped = fast_step(heads, shares, moments, limits, options, dtype, watch)
+    clients, classes, _ = inputs.heads.shape
+    for dtype in precisions(inputs.heads):
+        stepped = fast_step(inputs, options, dtype, watch)
         if stepped:
             told = Told.unpack(stepped.packed, classes, clients, options)
-            if trusted(dtype, told.rounding, told.facts, limits.tol):
+            if trusted(dtype, told.rounding, told.facts, inputs.limits.tol):
                 if not told.finite:
                     raise TurboSVMError(
                         "The server's step led to numbers that are not finite: look at its learning_rate and eps, "
                         "and at the moments in the state."
                     )
                 return stepped, told
-    raise unfit(heads, options.kernel_function)
+    raise unfit(inputs.heads, options.kernel_function)
 
 
 def _plain_mean(heads: Tensor, shares: Tensor) -> Tensor:

@@ -29,19 +29,23 @@ class Stepped(NamedTuple):
     packed: Tensor
 
 
-def step(
-    heads: Tensor,
-    shares: Tensor,
-    moments: Moments,
-    limits: Stopping,
-    options: HeadOptions,
-    dtype: torch.dtype,
-    watch: Laps,
-) -> Stepped | None:
-    """Merge heads `[C, K, D]` of clients with given shares of the samples `[C]`, working in `dtype`.
+class StepInputs(NamedTuple):
+    """What differs from round to round."""
+
+    heads: Tensor
+    """[C, K, D]"""
+    shares: Tensor
+    """Of the samples, [C]; they sum to 1."""
+    moments: Moments
+    limits: Stopping
+
+
+def step(inputs: StepInputs, options: HeadOptions, dtype: torch.dtype, watch: Laps) -> Stepped | None:
+    """Merge heads, working in `dtype`.
 
     None where the numbers, or their kernel, are not finite. On CUDA that is told by `Told.rounding` instead.
     """
+    heads, shares, moments, limits = inputs
     samples = Samples.of(heads, options.kernel_function, dtype)
     if not (samples.rows.is_cuda or float(samples.rounding) < inf):
         return None
