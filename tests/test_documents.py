@@ -1,11 +1,15 @@
 """The README's commands and Python, and those on bringing one's own model and data, are all run."""
 
+import doctest
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from tests.conftest import turbosvm
+from turbosvm.heads import merge
+from turbosvm.svm import machine
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -83,3 +87,9 @@ def test_the_worked_example_prints_the_documents_numbers(tmp_path: Path, capsys:
     for number in ("2.3073", "-0.0366", "-0.2707", "0.0762"):
         assert number in printed
         assert number in page
+
+
+@pytest.mark.parametrize("module", [merge, machine])
+def test_the_docstrings_examples_print_what_they_say(module: ModuleType) -> None:
+    failed, attempted = doctest.testmod(module)
+    assert (failed, attempted > 2) == (0, True)

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from turbosvm import svm
     from turbosvm.api import Comparison, Result, compare, run
     from turbosvm.data.federated import FederatedData
-    from turbosvm.heads.merge import merge_heads
+    from turbosvm.heads.merge import HeadState, merge_heads
 
 __all__ = [
     "Comparison",
     "FederatedData",
+    "HeadState",
     "Result",
     "TurboSVMError",
     "__version__",
@@ -31,6 +32,7 @@ __all__ = [
 _HOMES = {
     "Comparison": "turbosvm.api",
     "FederatedData": "turbosvm.data.federated",
+    "HeadState": "turbosvm.heads.merge",
     "Result": "turbosvm.api",
     "compare": "turbosvm.api",
     "merge_heads": "turbosvm.heads.merge",
