@@ -1,6 +1,7 @@
 """The TurboSVM rule in the framework: rounds, moments, ablation, records."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +78,12 @@ def test_options_reach_the_rule(tiny_data: FederatedData) -> None:
     assert {name: resolved[name] for name in head} == head | {"cost": (1.0, 0.5)}
     assert result.records["svm_cost"].tolist() == [1.0, 0.5, 0.5]
     assert result.records["svm_classes"].tolist() == [2, 2, 2]
+
+
+def test_a_run_that_diverges_ends_as_one_of_fedavg_does(tiny_data: FederatedData) -> None:
+    wild = FAST | {"client": {"learning_rate": 1e30}}
+    comparison = turbosvm.compare(["turbosvm", "fedavg"], data=tiny_data, model=tiny_net(), rounds=3, **wild)
+    assert len(comparison.results) == 2
+    for result in comparison.results:
+        assert len(result.records) == 3
+        assert not math.isfinite(result.final["loss"])
