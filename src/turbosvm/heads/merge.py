@@ -68,7 +68,7 @@ def merge_heads(
     """Merge the heads of a round's clients as TurboSVM-FL does.
 
     Args:
-        heads: `[C, K, D]`, or C heads `[K, D]`: a row, not a column, for each class, with the bias as its last number if
+        heads: `[C, K, D]`, or C heads `[K, D]`: one row (not column) a class, with the bias as its last number if
             the layer has one. NumPy or PyTorch, on the CPU or CUDA; the result is of the same kind, nothing is changed.
         samples: How many samples each client trained on, `[C]`. Clients with none have no say.
         state: The state that the last round gave; None in the first.
