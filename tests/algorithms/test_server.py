@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from turbosvm.algorithms.averaging import merge_buffers, shares, weighted_mean
 from turbosvm.algorithms.body.mean import Mean
 from turbosvm.algorithms.body.momentum import Momentum
 from turbosvm.algorithms.objective.plain import Plain
 from turbosvm.algorithms.rules import Algorithm, MergedHead
 from turbosvm.algorithms.server import init_server, merge
+from turbosvm.averaging import merge_buffers, shares, weighted_mean
 from turbosvm.errors import TurboSVMError
 from turbosvm.models.contract import Head
 from turbosvm.types import Cohort, ModelState, Moment, Weights

@@ -16,7 +16,7 @@ import turbosvm
 from tests.svm.against_sklearn import FLAVOURS, Array, Draw, Pair, pair_coefficients
 from turbosvm.errors import TurboSVMError
 from turbosvm.svm import fit, gram, solver
-from turbosvm.svm.gram import full_precision
+from turbosvm.svm.precision import full_precision
 
 DRAWS = st.builds(
     Draw,

@@ -6,8 +6,8 @@ buffers are averaged whatever the algorithm.
 
 from typing import NamedTuple
 
-from turbosvm.algorithms.averaging import merge_buffers
 from turbosvm.algorithms.rules import Algorithm
+from turbosvm.averaging import merge_buffers
 from turbosvm.models.contract import Head
 from turbosvm.types import Cohort, Diagnostics, ModelState, Moment, ServerState, Weights
 

@@ -21,15 +21,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from turbosvm.averaging import shares, weighted_mean
 from turbosvm.errors import TurboSVMError, unknown
 from turbosvm.heads.graphs import fast_step
 from turbosvm.heads.options import HeadOptions
+from turbosvm.heads.spread import noise_of_normal
 from turbosvm.heads.step import StepInputs, Stepped, Told
 from turbosvm.optimisers import Moments, Optimiser
 from turbosvm.stopwatch import Stopwatch
 from turbosvm.svm.arrays import Array, as_embeddings, refuse_not_finite, to_tensor
-from turbosvm.svm.gram import full_precision
-from turbosvm.svm.machine import precisions, trusted, unfit
+from turbosvm.svm.machine import unfit
+from turbosvm.svm.precision import full_precision, precisions, trusted
+from turbosvm.svm.solver import Fact
 from turbosvm.values import as_whole
 
 Diagnostics = dict[str, Any]
@@ -120,10 +123,9 @@ def head_step(
     if sampled or not (all_vote and fits):
         refuse_not_finite(heads)  # the SVMs would not see all of them
     voters = heads if all_vote else heads[voting.to(heads.device)]
-    shares = (counts[voting] / counts.max()).clamp(min=TINY)
-    shares = (shares / shares.sum()).to(heads.device)
+    votes = (counts[voting] / counts.max()).clamp(min=TINY)
     if not fits:
-        return HeadStep(_plain_mean(voters, shares), moments, {})
+        return HeadStep(weighted_mean(voters, votes), moments, {})
     if options.spread_out and not moments:
         moments = options.server_optimiser.init(heads[0].to(torch.promote_types(heads.dtype, torch.float32)))
     seen, own = voters, moments
@@ -131,10 +133,10 @@ def head_step(
         seen, own = voters[:, classes], {name: value[classes] for name, value in moments.items()}
     limits = options.limits(number, rounds)
     watch.lap("check")
-    stepped, told = _precise_step(StepInputs(seen, shares, own, limits), options, watch)
+    stepped, told = _precise_step(StepInputs(seen, shares(votes).to(heads.device), own, limits), options, watch)
     head, own = stepped.embeddings, stepped.moments
     if sampled:
-        head = _with_rows(_plain_mean(voters, shares), classes, head)
+        head = _with_rows(weighted_mean(voters, votes), classes, head)
         own = {name: _with_rows(value, classes, own[name]) for name, value in moments.items()}
     diagnostics = _diagnostics(told, voting) | {"svm_cost": limits.cost, "svm_classes": len(classes)}
     diagnostics |= {f"seconds_head_{phase}": round(seconds, 6) for phase, seconds in watch.seconds.items()}
@@ -158,12 +160,6 @@ def _precise_step(inputs: StepInputs, options: HeadOptions, watch: Stopwatch) ->
     raise unfit(inputs.heads, options.kernel_function)
 
 
-def _plain_mean(heads: Tensor, shares: Tensor) -> Tensor:
-    """The mean of all clients' embeddings, weighted by their samples."""
-    mean: Tensor = torch.tensordot(shares, heads.double(), dims=1)
-    return mean.to(heads.dtype)
-
-
 def _with_rows(table: Tensor, rows: list[int], values: Tensor) -> Tensor:
     """Copy a table with some rows replaced."""
     table = table.clone()
@@ -173,9 +169,9 @@ def _with_rows(table: Tensor, rows: list[int], values: Tensor) -> Tensor:
 
 def _diagnostics(told: Told, voting: Tensor) -> Diagnostics:
     """Sum up what a step has told."""
-    per_class, iterations = told.selected.sum(axis=1), told.facts[:, 2]
-    squared_norm, weight, gap = told.facts[:, 1], told.facts[:, 4], told.facts[:, 5]
-    margin = 2 / np.sqrt(squared_norm[squared_norm > told.rounding * weight**2 + 2 * gap])
+    per_class, iterations = told.selected.sum(axis=1), told.facts[:, Fact.ITERATIONS]
+    squared_norm, noise = told.facts[:, Fact.SQUARED_NORM], (told.facts[:, Fact.WEIGHT], told.facts[:, Fact.GAP])
+    margin = 2 / np.sqrt(squared_norm[squared_norm > noise_of_normal(told.rounding, *noise)])
     narrowest, mean, widest = (margin.min(), margin.mean(), margin.max()) if margin.size else (nan, nan, nan)
     return {
         "svm_support_mean": float(per_class.mean()),
@@ -186,7 +182,7 @@ def _diagnostics(told: Told, voting: Tensor) -> Diagnostics:
         "svm_margin_max": float(widest),
         "svm_iterations_mean": float(iterations.mean()),
         "svm_iterations_max": float(iterations.max()),
-        "svm_unsolved": float((told.facts[:, 3] == 0).sum()),
+        "svm_unsolved": float((told.facts[:, Fact.CONVERGED] == 0).sum()),
         **dict(zip(("spread_loss_before", "spread_loss_after"), told.losses.tolist(), strict=False)),
         "client_selected": _for_all_clients(told.selected.mean(axis=0), voting),
         "client_slack": _for_all_clients(told.slack.mean(axis=0), voting),

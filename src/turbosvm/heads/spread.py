@@ -11,13 +11,13 @@ so that both schemes sum to K(K-1)/2 where all classes coincide. A pair with h =
 adds a constant 1 and no gradient.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from turbosvm.svm.gram import Samples
-from turbosvm.svm.solver import Scheme, Solution
+from turbosvm.svm.solver import Fact, Scheme, Solution
 
 
 class Hyperplanes(NamedTuple):
@@ -51,16 +51,20 @@ class Projections(NamedTuple):
 
 
 def hyperplanes_of(samples: Samples, solution: Solution) -> Hyperplanes:
-    """Take the normals from a solution.
-
-    What is found differs from the true normal by rounding, and by at most sqrt(2 gap) in length. A normal that is
-    shorter than that has no direction, and must not push anything.
-    """
-    squared_norm = solution.by_normal(1)
-    noise = samples.rounding * solution.by_normal(4).square() + 2 * solution.by_normal(5)
+    """Take the normals from a solution; one that is nothing but noise must not push anything."""
+    squared_norm = solution.by_normal(Fact.SQUARED_NORM)
+    noise = noise_of_normal(samples.rounding, solution.by_normal(Fact.WEIGHT), solution.by_normal(Fact.GAP))
     inverse = ((squared_norm > noise) / squared_norm).nan_to_num_(nan=0.0).to(samples.rows.dtype)
     by_pair = inverse if solution.scheme == "ovo" else inverse[:, None]
     return Hyperplanes(solution.scheme, samples, solution.coef, by_pair)
+
+
+def noise_of_normal(rounding: Any, weight: Any, gap: Any) -> Any:
+    """Bound |h|^2 of what may be found where there is no normal: rounding, and the square of a length of sqrt(2 gap).
+
+    A found normal is that far from the true one at most, so a shorter one has no direction.
+    """
+    return rounding * weight**2 + 2 * gap
 
 
 def project(embeddings: Tensor, planes: Hyperplanes) -> Projections:

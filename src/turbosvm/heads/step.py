@@ -18,7 +18,7 @@ from turbosvm.optimisers import Moments
 from turbosvm.stopwatch import Laps
 from turbosvm.svm.gram import Samples
 from turbosvm.svm.machine import mean_slack, support
-from turbosvm.svm.solver import Stopping, solve
+from turbosvm.svm.solver import Fact, Stopping, solve
 
 
 class Stepped(NamedTuple):
@@ -87,7 +87,7 @@ class Told:
     slack: NDArray[np.float64]
     """[K, C]"""
     facts: NDArray[np.float64]
-    """See `turbosvm.svm.solver.Solution`, [P, 6]."""
+    """Each problem's `Fact`s, [P, 6]."""
     losses: NDArray[np.float64]
     """l_sp before and after the step, or nothing."""
 
@@ -98,4 +98,4 @@ class Told:
         end = len(numbers) - 2 * options.spread_out
         selected, slack, facts = np.split(numbers[2:end], [size, 2 * size])
         selected, slack = selected.reshape(classes, clients), slack.reshape(classes, clients)
-        return cls(float(numbers[0]), bool(numbers[1]), selected, slack, facts.reshape(-1, 6), numbers[end:])
+        return cls(float(numbers[0]), bool(numbers[1]), selected, slack, facts.reshape(-1, len(Fact)), numbers[end:])

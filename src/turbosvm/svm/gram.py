@@ -1,15 +1,11 @@
 """Embeddings in the order that the solvers want them, and the kernel matrix between them, piece by piece.
 
-Nothing after this file looks at an embedding's numbers again: each dual problem, each projection and each norm is a sum
-over kernel values. The matrix of all of them has (K C)^2 entries, so for one-vs-one it is made in strips of classes,
-and is never whole unless that is small. One-vs-rest needs it whole.
+All that a solver needs of an embedding are its kernel values with the others. The matrix of all of them has (K C)^2
+entries, so for one-vs-one it is made in strips of classes, and is never whole unless that is small. One-vs-rest needs it
+whole.
 """
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from threading import Lock
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -93,43 +89,3 @@ class Samples:
         per_class = clients * classes * clients * self.rows.element_size()
         height = max(1, STRIP_BYTES[self.rows.device.type] // per_class)
         return [(first, min(first + height, classes)) for first in range(0, classes, height)]
-
-
-class _FullPrecision:
-    """Who is inside, and what the settings were before the first came; several threads may be."""
-
-    def __init__(self) -> None:
-        self._lock, self._inside, self._before = Lock(), 0, [""]
-        self._matmuls: list[Any] = [torch.backends.cuda.matmul, torch.backends.mkldnn.matmul]  # type: ignore[attr-defined]
-
-    def enter(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._before = [matmul.fp32_precision for matmul in self._matmuls]
-                for matmul in self._matmuls:
-                    matmul.fp32_precision = "ieee"
-            self._inside += 1
-
-    def leave(self) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                for matmul, precision in zip(self._matmuls, self._before, strict=True):
-                    matmul.fp32_precision = precision
-
-
-_full_precision = _FullPrecision()
-
-
-@contextmanager
-def full_precision() -> Iterator[None]:
-    """Keep float32 products in float32 while this lasts, also where the caller allows tf32, bfloat16 or autocast."""
-    _full_precision.enter()
-    try:
-        with ExitStack() as stack:
-            for device in ("cpu", "cuda"):
-                if torch.is_autocast_enabled(device):
-                    stack.enter_context(torch.autocast(device, enabled=False))
-            yield
-    finally:
-        _full_precision.leave()

@@ -5,17 +5,16 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, get_args
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from turbosvm.errors import TurboSVMError, unknown
 from turbosvm.stopwatch import Laps, Stopwatch
 from turbosvm.svm.arrays import Array, as_embeddings, refuse_not_finite, to_tensor
-from turbosvm.svm.gram import Samples, full_precision
+from turbosvm.svm.gram import Samples
 from turbosvm.svm.kernels import Kernel, KernelName
-from turbosvm.svm.solver import Scheme, Solution, Stopping, solve
+from turbosvm.svm.precision import full_precision, precisions, trusted
+from turbosvm.svm.solver import Fact, Scheme, Solution, Stopping, solve
 from turbosvm.values import as_positive, as_whole
 
 NO_LIMIT = 10_000_000
@@ -84,22 +83,6 @@ def fit_samples(
     raise unfit(embeddings, kernel)
 
 
-def precisions(embeddings: Tensor) -> tuple[torch.dtype, ...]:
-    """What to work in: float32 first, unless the embeddings themselves are finer."""
-    return (torch.float64,) if embeddings.dtype is torch.float64 else (torch.float32, torch.float64)
-
-
-def trusted(dtype: torch.dtype, rounding: float, facts: NDArray[np.float64], tol: float) -> bool:
-    """Whether solved problems (their facts, `[P, 6]`) hold in spite of rounding.
-
-    It must not be felt at `tol`, nor be all that there is of a normal. There is nothing finer than float64 to try.
-    """
-    if dtype is torch.float64:
-        return rounding < inf
-    squared_norm, weight = facts[:, 1], facts[:, 4]
-    return bool((rounding * weight < tol / 4).all() and (np.abs(squared_norm) > rounding * weight**2).all())
-
-
 def unfit(embeddings: Tensor, kernel: Kernel) -> TurboSVMError:
     """Say why no precision would do: an embedding, or its kernel, is not finite."""
     refuse_not_finite(embeddings)
@@ -143,7 +126,7 @@ class Machine:
     @property
     def intercept_(self) -> Any:
         """The constant of each problem's decision function, `[P]`."""
-        intercept = self._facts(0)
+        intercept = self._facts(Fact.INTERCEPT)
         if self.samples.kernel.name == "linear":  # found relative to the centre
             with full_precision():
                 intercept = intercept - self._sums(self.samples.rows @ self.samples.centre)
@@ -152,17 +135,17 @@ class Machine:
     @property
     def n_iter_(self) -> Any:
         """Iterations that each problem took, `[P]`."""
-        return self._out(self._facts(2).long())
+        return self._out(self._facts(Fact.ITERATIONS).long())
 
     @property
     def converged_(self) -> Any:
         """Whether each problem was solved to `tol` within `max_iter`, `[P]`."""
-        return self._out(self._facts(3).bool())
+        return self._out(self._facts(Fact.CONVERGED).bool())
 
     @property
     def margin_(self) -> Any:
         """Width of each problem's margin, 2 / |h|, `[P]`."""
-        return self._out((2 / self._facts(1).clamp(min=0).sqrt()).to(self.samples.rows.dtype))
+        return self._out((2 / self._facts(Fact.SQUARED_NORM).clamp(min=0).sqrt()).to(self.samples.rows.dtype))
 
     def hyperplanes(self) -> Any:
         """Return the normals h, `[P, D]`; for the linear kernel, others have none among the embeddings."""
@@ -187,7 +170,7 @@ class Machine:
             )
         with full_precision():
             values = [self._sums(self.samples.against(part)) for part in tensor.split(64)]
-        return self._out((torch.cat(values) + self._facts(0)).to(self.samples.rows.dtype))
+        return self._out((torch.cat(values) + self._facts(Fact.INTERCEPT)).to(self.samples.rows.dtype))
 
     def _sums(self, values: Tensor) -> Tensor:
         """Sum `[..., K, C]` over each problem's samples, weighted by their coefficients: `[..., P]` in float64."""
@@ -197,7 +180,7 @@ class Machine:
         k, m = self.solution.problems.T
         return by_class[..., k, m] + by_class[..., m, k]
 
-    def _facts(self, which: int) -> Tensor:
+    def _facts(self, which: Fact) -> Tensor:
         """One of the solution's facts for each problem, `[P]`."""
         return self.solution.of_problems(self.solution.facts[..., which])
 

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Literal
 
 import numpy as np
@@ -13,6 +14,21 @@ from turbosvm.svm import smo, smo_cuda
 from turbosvm.svm.gram import Samples
 
 Scheme = Literal["ovo", "ovr"]
+
+
+class Fact(IntEnum):
+    """What is known of each problem, in this order."""
+
+    INTERCEPT = 0
+    SQUARED_NORM = 1
+    """|h|^2"""
+    ITERATIONS = 2
+    CONVERGED = 3
+    WEIGHT = 4
+    """The sum of |b|."""
+    GAP = 5
+    """Of the primal objective over the dual."""
+
 
 LEAST_PER_THREAD = 2**15
 """Coefficients that make a thread worth its start, and its quarrel with PyTorch's threads, which wait awake."""
@@ -46,9 +62,9 @@ class Solution:
     slack: Tensor
     """max(0, 1 - y decision(x)) of each sample, [K, K, C]."""
     facts: Tensor
-    """Each problem's intercept, |h|^2, iterations, converged, weight = sum of |b|, duality gap; [K, K, 6], float64."""
+    """Each problem's `Fact`s, [K, K, 6] in float64."""
 
-    def by_normal(self, which: int) -> Tensor:
+    def by_normal(self, which: Fact) -> Tensor:
         """One of the facts for each normal: `[K, K]` for one-vs-one, `[K]` for one-vs-rest."""
         return self.facts[..., which] if self.scheme == "ovo" else torch.diagonal(self.facts[..., which])
 
@@ -72,7 +88,7 @@ def solve(samples: Samples, scheme: Scheme, stopping: Stopping, watch: Laps) -> 
     classes, clients, _ = samples.rows.shape
     within = samples.within()
     coef = within.new_zeros(2, classes, classes, clients)
-    solution = Solution(scheme, coef[0], coef[1], coef.new_zeros(classes, classes, 6, dtype=torch.float64))
+    solution = Solution(scheme, coef[0], coef[1], coef.new_zeros(classes, classes, len(Fact), dtype=torch.float64))
     for first, last in samples.strips() if scheme == "ovo" else [(0, classes)]:
         cross = samples.across(first, last) if scheme == "ovo" else samples.whole()
         watch.lap("gram")

@@ -8,7 +8,7 @@ Data. AISTATS 2017.
 
 from dataclasses import dataclass
 
-from turbosvm.algorithms.averaging import weighted_mean
+from turbosvm.averaging import weighted_mean
 from turbosvm.types import Cohort, Merged, Weights
 
 

@@ -12,7 +12,7 @@ from math import inf
 
 import torch
 
-from turbosvm.algorithms.averaging import weighted_mean
+from turbosvm.averaging import weighted_mean
 from turbosvm.errors import TurboSVMError
 from turbosvm.types import Cohort, Merged, Weights
 

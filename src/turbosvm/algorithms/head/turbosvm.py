@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 import torch
 from torch import Tensor
 
-from turbosvm.algorithms.averaging import weighted_mean
 from turbosvm.algorithms.rules import MergedHead
+from turbosvm.averaging import weighted_mean
 from turbosvm.heads.merge import HeadState, merge_heads
 from turbosvm.heads.options import HeadOptions
 from turbosvm.types import Moment, Weights

@@ -3,8 +3,6 @@
 import torch
 from torch import Tensor
 
-from turbosvm.types import Weights
-
 
 def shares(samples: Tensor) -> Tensor:
     """|D_n| / |D_G| of each client, in float64 so that large counts keep their digits."""
@@ -22,7 +20,7 @@ def weighted_mean(stacked: Tensor, samples: Tensor) -> Tensor:
     return torch.where((stacked == first).all(dim=0), first, mean)
 
 
-def merge_buffers(stacked: Weights, samples: Tensor) -> Weights:
+def merge_buffers(stacked: dict[str, Tensor], samples: Tensor) -> dict[str, Tensor]:
     """Average running statistics; counters (integers) take the largest."""
     return {
         name: weighted_mean(value, samples) if value.is_floating_point() else value.amax(dim=0)
