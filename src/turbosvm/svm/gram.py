@@ -1,8 +1,8 @@
 """Embeddings in the order that the solvers want them, and the kernel matrix between them, piece by piece.
 
 All that a solver needs of an embedding are its kernel values with the others. The matrix of all of them has (K C)^2
-entries, so for one-vs-one it is made in strips of classes, and is never whole unless that is small. One-vs-rest needs it
-whole.
+entries, so for one-vs-one it is made in strips of classes, and is never whole unless that is small. One-vs-rest
+needs it whole.
 """
 
 from dataclasses import dataclass
