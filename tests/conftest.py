@@ -6,10 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 from torch import Tensor, nn
 
 from turbosvm.cli.main import main
 from turbosvm.data.federated import FederatedData
+
+settings.register_profile("the same every time", derandomize=True, database=None)
+settings.load_profile("the same every time")
 
 
 @pytest.fixture(autouse=True)

@@ -1,13 +1,18 @@
 """Random SVM problems, and what scikit-learn makes of them: the oracle of the solver's tests."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 Array = NDArray[Any]
+
+PATIENCE = 1_000_000
+"""Iterations a pair; without an end, scikit-learn never comes back from some near duplicates."""
 
 FLAVOURS = (
     "plain",
@@ -51,17 +56,20 @@ class Draw:
         return embeddings
 
 
-def pair_coefficients(embeddings: Array, cost: float, tol: float) -> Array:
-    """scikit-learn's signed dual coefficients, [P, 2, C], pairs in order."""
+def pair_coefficients(embeddings: Array, cost: float, tol: float) -> tuple[Array, Array]:
+    """scikit-learn's signed dual coefficients, [P, 2, C], pairs in order, and whether it solved each pair, [P]."""
     clients, classes, size = embeddings.shape
     rows = embeddings.transpose(1, 0, 2).reshape(-1, size)
-    fitted = SVC(kernel="linear", C=cost, tol=tol).fit(rows, np.repeat(np.arange(classes), clients))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        unfitted = SVC(kernel="linear", C=cost, tol=tol, max_iter=PATIENCE)
+        fitted = unfitted.fit(rows, np.repeat(np.arange(classes), clients))
     dual = np.zeros((classes - 1, classes, clients))
     dual.reshape(classes - 1, -1)[:, fitted.support_] = fitted.dual_coef_
     if classes == 2:
         dual = -dual  # with two classes, scikit-learn turns the sign
     pairs = [(k, m) for k in range(classes) for m in range(k + 1, classes)]
-    return np.array([[dual[m - 1, k], dual[k, m]] for k, m in pairs])
+    return np.array([[dual[m - 1, k], dual[k, m]] for k, m in pairs]), np.asarray(fitted.n_iter_) < PATIENCE
 
 
 class Pair:
