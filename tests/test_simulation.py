@@ -51,8 +51,9 @@ def test_the_same_seed_gives_the_same_rounds_bit_for_bit(algorithm: str, tiny_da
 
 
 def test_all_algorithms_see_the_same_cohorts_at_one_seed(tiny_data: FederatedData) -> None:
-    cohorts = {name: [finished.cohort for finished in rounds_of(tiny_data, name, seed=3)] for name in CATALOGUE}
-    assert len(cohorts) >= 2
+    names = [name for name in CATALOGUE if not find_algorithm(name).pooled]
+    cohorts = {name: [finished.cohort for finished in rounds_of(tiny_data, name, seed=3)] for name in names}
+    assert len(cohorts) >= 14
     assert all(seen == cohorts["fedavg"] for seen in cohorts.values())
     assert cohorts["fedavg"] != [finished.cohort for finished in rounds_of(tiny_data, "fedavg", seed=4)]
 
@@ -62,7 +63,8 @@ def test_algorithms_learn(algorithm: str, tiny_data: FederatedData) -> None:
     rounds = rounds_of(tiny_data, algorithm, rounds=30)
     assert rounds[-1].metrics is not None
     assert rounds[-1].metrics.accuracy > 0.85
-    assert rounds[-1].train_loss < 0.6 * rounds[0].train_loss
+    assert rounds[0].metrics is not None
+    assert rounds[-1].metrics.loss < 0.9 * rounds[0].metrics.loss
 
 
 def test_held_out_users_never_train(tiny_data: FederatedData) -> None:

@@ -1,5 +1,6 @@
 """The Python entry point: `turbosvm.run` and `turbosvm.compare`."""
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,11 +38,14 @@ class Result:
     """The trained global model."""
     folder: Path | None
     """Where the run was saved, if it was."""
+    stopped: str | None
+    """Why the run ended before its last round, if it did."""
     _report: RunRecords
 
     def __repr__(self) -> str:
         final = self.final
         end = f"accuracy {final['accuracy']:.1%} after round {final['round']}" if final else "nothing evaluated"
+        end += f"; stopped: {self.stopped}" if self.stopped else ""
         return f"Result({self._report.algorithm} on {self._report.data}, seed {self._report.seed}: {end})"
 
     def rounds_to(self, target: float) -> RoundsToTarget:
@@ -85,6 +89,7 @@ def run(
     head: str | None = None,
     preset: str = "glyphs",
     config: str | Path | None = None,
+    as_published: bool = False,
     out: str | Path | None = None,
     on_record: Callable[[dict[str, Any]], None] | None = None,
     **settings: Any,
@@ -92,12 +97,13 @@ def run(
     """Run one federated algorithm on one data set.
 
     Args:
-        algorithm: a name of the catalogue.
+        algorithm: a name of the catalogue, or several joined by '+', such as 'fedavgm+turbosvm'.
         data: 'glyphs', the path of a data folder, or your own `FederatedData`.
         model: a built-in model's name, 'module:Class', or your own `nn.Module`, which is copied, not changed.
         head: the name of the model's last linear layer, where the model does not say it itself.
         preset: settings to start from: 'glyphs', 'femnist', 'celeba' or 'shakespeare'.
         config: a YAML file of settings, on top of the preset.
+        as_published: behave like the paper's published code where that differs from the paper.
         out: a folder to save the run under, as `ALGORITHM-seedN`; without it nothing is written.
         on_record: called with each round's record as the round ends, for progress displays of your own.
         settings: any key of the config; nested ones as dictionaries, or with dots: `**{"data.held_out": 0.2}`.
@@ -109,7 +115,7 @@ def run(
     Raises:
         TurboSVMError: a setting is wrong; the text says which, and what is allowed.
     """
-    resolved = _resolve(algorithm, data, model, head, preset, config, settings)
+    resolved = _resolve(algorithm, data, model, head, preset, config, as_published, settings)
     outcome = run_experiment(
         resolved,
         data if isinstance(data, FederatedData) else None,
@@ -119,9 +125,14 @@ def run(
     )
     if outcome.interrupted:
         raise KeyboardInterrupt
+    if outcome.stopped:
+        if not outcome.records or resolved.on_bad_client == "abort":
+            raise TurboSVMError(outcome.stopped)
+        sentence = f"{resolved.algorithm.name} stopped after {len(outcome.records)} rounds: {outcome.stopped}"
+        warnings.warn(sentence, stacklevel=2)
     frame = pd.DataFrame(outcome.records)
     report = RunRecords.from_config(resolved.model_dump(), frame)
-    return Result(resolved, frame, outcome.module, outcome.folder, report)
+    return Result(resolved, frame, outcome.module, outcome.folder, outcome.stopped, report)
 
 
 def compare(
@@ -161,6 +172,7 @@ def _resolve(
     head: str | None,
     preset: str,
     config: str | Path | None,
+    as_published: bool,
     settings: dict[str, Any],
 ) -> Config:
     """Put the config together; own data and models appear in it by their names."""
@@ -176,7 +188,8 @@ def _resolve(
     if head is not None:
         names["model"]["head"] = head
     given = [nest(key, value) for key, value in settings.items()]
-    return resolve_config(preset, Path(config) if config else None, merge_layers([*given, names]))
+    overrides = merge_layers([*given, names])
+    return resolve_config(preset, Path(config) if config else None, overrides, as_published)
 
 
 def _plot(runs: Sequence[RunRecords], path: str | Path | None) -> Figure:

@@ -22,8 +22,8 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from turbosvm.errors import TurboSVMError, unknown
-from turbosvm.values import as_positive, as_real
+from turbosvm.errors import unknown
+from turbosvm.values import as_decay, as_flag, as_not_negative, as_positive
 
 OptimiserName = Literal["adam", "sgd", "amsgrad", "yogi", "adagrad"]
 
@@ -47,13 +47,18 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Optimiser:
-    """One of the rules above with its coefficients."""
+    """One of the rules above with its coefficients.
+
+    `bias_correction = False` takes m and v as they are in the place of m' and v'; `initial` is what v begins with.
+    """
 
     name: OptimiserName = "adam"
     learning_rate: float = 0.01
     beta1: float = 0.9
     beta2: float = 0.999
     eps: float = 1e-5
+    bias_correction: bool = True
+    initial: float = 0.0
 
     def __post_init__(self) -> None:
         if self.name not in get_args(OptimiserName):
@@ -61,14 +66,14 @@ class Optimiser:
         object.__setattr__(self, "learning_rate", as_positive("The server's learning_rate", self.learning_rate))
         object.__setattr__(self, "eps", as_positive("The optimiser's eps", self.eps))
         for name in ("beta1", "beta2"):
-            beta = as_real(f"The optimiser's {name}", getattr(self, name))
-            if not 0 <= beta < 1:
-                raise TurboSVMError(f"The optimiser's {name} is {beta}; it must be at least 0 and less than 1.")
-            object.__setattr__(self, name, beta)
+            object.__setattr__(self, name, as_decay(f"The optimiser's {name}", getattr(self, name)))
+        object.__setattr__(self, "initial", as_not_negative("The optimiser's initial", self.initial))
+        object.__setattr__(self, "bias_correction", as_flag("bias_correction", self.bias_correction))
 
     def init(self, weights: Tensor) -> Moments:
-        """Return the moments before the first step: zeros, and a count of steps for each row."""
-        return {name: weights.new_zeros(shape) for name, shape in self.shapes(weights).items()}
+        """Return the moments before the first step: zeros (v: `initial`), and a count of steps for each row."""
+        first = {"second": self.initial, "largest": self.initial}
+        return {name: weights.new_full(shape, first.get(name, 0.0)) for name, shape in self.shapes(weights).items()}
 
     def shapes(self, weights: Tensor) -> dict[str, torch.Size]:
         """Return the shapes of the moments of such weights."""
@@ -92,7 +97,8 @@ class Optimiser:
         if self.name == "amsgrad":
             new["largest"] = torch.maximum(moments["largest"], new["second"])
         second = new["largest"] if self.name == "amsgrad" else new["second"]
-        first = new["first"] / (1 - self.beta1 ** new["steps"])
-        return Step(
-            weights - self.learning_rate * first / ((second / (1 - self.beta2 ** new["steps"])).sqrt() + self.eps), new
-        )
+        first = new["first"]
+        if self.bias_correction:
+            first = first / (1 - self.beta1 ** new["steps"])
+            second = second / (1 - self.beta2 ** new["steps"])
+        return Step(weights - self.learning_rate * first / (second.sqrt() + self.eps), new)

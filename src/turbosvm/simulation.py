@@ -4,24 +4,29 @@ Nothing is written, printed or remembered here. Whoever iterates over `simulate`
 that a checkpoint needs, and may stop at any time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from turbosvm.algorithms.rules import Algorithm
-from turbosvm.algorithms.server import init_server, merge
+from turbosvm.algorithms.server import ServerStep, init_server, merge
+from turbosvm.clients.memory import ClientMemory
+from turbosvm.clients.pooled import train_pooled
+from turbosvm.clients.replies import Failure, Gathered, OnBadClient, Reply, gather, stack
 from turbosvm.clients.sampling import sample_cohort
-from turbosvm.clients.sequential import train_cohort
+from turbosvm.clients.sequential import Call, train_clients
 from turbosvm.clients.training import LocalTraining
+from turbosvm.clients.workbench import Workbench
 from turbosvm.data.federated import FederatedData
 from turbosvm.data.split import Split
+from turbosvm.errors import TurboSVMError
 from turbosvm.evaluation.metrics import Metrics, evaluate
 from turbosvm.models.contract import Head, load_state, state_of
 from turbosvm.randomness import lend_to_global
 from turbosvm.stopwatch import Stopwatch
-from turbosvm.types import Diagnostics, ModelState, Moment, ServerState
+from turbosvm.types import Diagnostics, ModelState, Moment, ServerState, nbytes
 
 
 @dataclass(frozen=True)
@@ -36,13 +41,29 @@ class Federation:
 
 @dataclass(frozen=True)
 class Plan:
-    """How long and how wide: T rounds of C clients, each training as `training` says."""
+    """How long and how wide: T rounds of C clients, each training as `training` says; and what to do with bad ones."""
 
     rounds: int
     clients_per_round: int
     training: LocalTraining
     evaluate_every: int = 1
     seed: int = 0
+    paired_cohorts: bool = True
+    on_bad_client: OnBadClient = "skip"
+    min_clients: int = 1
+    max_failed_rounds: int = 10
+    client_memory: int = 2**30
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a run stands after a round: all that is needed to go on from there."""
+
+    round: int
+    failed_rounds: int
+    model: ModelState
+    server: ServerState
+    memory: ClientMemory
 
 
 @dataclass(frozen=True)
@@ -51,6 +72,8 @@ class Round:
 
     number: int
     cohort: tuple[int, ...]
+    """The clients whose work was merged; none in a round that failed."""
+    failures: tuple[Failure, ...]
     samples: int
     train_loss: float
     metrics: Metrics | None
@@ -58,47 +81,117 @@ class Round:
     bytes_down: int
     bytes_up: int
     seconds: dict[str, float]
-    model: ModelState
-    server: ServerState
+    standing: Standing
+
+    @property
+    def model(self) -> ModelState:
+        """The global model."""
+        return self.standing.model
 
 
-def simulate(federation: Federation, algorithm: Algorithm, plan: Plan) -> Iterator[Round]:
-    """Run an algorithm round by round, from the weights that the model has now."""
-    module, data = federation.module, federation.data
-    device = next(module.parameters()).device
-    test_inputs, test_labels = held_out_samples(federation, device)
-    model = state_of(module)
+def begin(federation: Federation, algorithm: Algorithm, plan: Plan) -> Standing:
+    """Where a run stands before its first round: at the weights that the model has now."""
+    model = state_of(federation.module)
     server = init_server(algorithm, model, federation.head)
-    for number in range(1, plan.rounds + 1):
-        watch = Stopwatch(device)
-        ids = sample_cohort(plan.seed, number, federation.split.train, plan.clients_per_round)
-        cohort = train_cohort(module, model, data, ids, algorithm.objective, plan.training, plan.seed, number)
-        watch.lap("train")
+    return Standing(0, 0, model, server, ClientMemory(plan.client_memory))
+
+
+def simulate(
+    federation: Federation, algorithm: Algorithm, plan: Plan, standing: Standing | None = None
+) -> Iterator[Round]:
+    """Run an algorithm round by round, from its beginning or from where a run stands."""
+    module, data, head = federation.module, federation.data, federation.head
+    bench = Workbench(module, head)
+    test_inputs, test_labels = held_out_samples(federation, bench.device)
+    standing = standing or begin(federation, algorithm, plan)
+    for number in range(standing.round + 1, plan.rounds + 1):
+        watch = Stopwatch(bench.device)
         moment = Moment(number, plan.rounds, plan.seed)
-        model, server, diagnostics = merge(algorithm, model, cohort, server, federation.head, moment)
+        call = Call(standing.model, standing.server.shared, moment)
+        ids = _cohort(federation, algorithm, plan, number)
+        replies = _replies(bench, call, federation, algorithm, plan, ids, standing.memory)
+        watch.lap("train")
+        failed = len(replies.good) < (1 if algorithm.pooled else plan.min_clients)
+        model, server, diagnostics = ServerStep(standing.model, standing.server, {})
+        if not failed:
+            cohort = stack(replies.good)
+            population = len(federation.split.train)
+            model, server, diagnostics = merge(algorithm, model, cohort, server, head, moment, population)
+            for reply in replies.good:
+                standing.memory.keep(reply.client, reply.kept)
         load_state(module, model)
         watch.lap("merge")
         due = number % plan.evaluate_every == 0 or number == plan.rounds
         with lend_to_global(plan.seed, "layers", number, "evaluation"):
             metrics = evaluate(module, test_inputs, test_labels, len(data.classes)) if due else None
         watch.lap("evaluate")
-        traffic = len(ids) * model.nbytes
+        standing = Standing(number, standing.failed_rounds + failed, model, server, standing.memory)
+        merged = [] if failed else replies.good
         yield Round(
             number=number,
-            cohort=ids,
-            samples=int(cohort.samples.sum()),
-            train_loss=float(cohort.train_loss.mean()),
+            cohort=() if algorithm.pooled else tuple(reply.client for reply in merged),
+            failures=tuple(replies.failures),
+            samples=sum(reply.samples for reply in merged),
+            train_loss=float(torch.stack([reply.loss for reply in merged]).mean()) if merged else float("nan"),
             metrics=metrics,
             diagnostics=diagnostics,
-            bytes_down=traffic,
-            bytes_up=traffic,
+            bytes_down=0 if algorithm.pooled else len(ids) * (call.model.nbytes + nbytes(*call.shared.values())),
+            bytes_up=0 if algorithm.pooled else sum(reply.nbytes for reply in replies.good),
             seconds=watch.seconds,
-            model=model,
-            server=server,
+            standing=standing,
         )
+        _check_failures(standing, plan, federation, algorithm, replies)
 
 
 def held_out_samples(federation: Federation, device: torch.device) -> tuple[Tensor, Tensor]:
     """All samples of the held-out users, pooled on the device in their stored type."""
     pairs = [federation.data.user_tensors(user, device) for user in federation.split.held_out]
     return torch.cat([inputs for inputs, _ in pairs]), torch.cat([labels for _, labels in pairs])
+
+
+def _cohort(federation: Federation, algorithm: Algorithm, plan: Plan, number: int) -> tuple[int, ...]:
+    apart = () if plan.paired_cohorts else (algorithm.name,)
+    return sample_cohort(plan.seed, number, federation.split.train, plan.clients_per_round, *apart)
+
+
+def _replies(
+    bench: Workbench,
+    call: Call,
+    federation: Federation,
+    algorithm: Algorithm,
+    plan: Plan,
+    ids: tuple[int, ...],
+    memory: ClientMemory,
+) -> Gathered:
+    """Have the round's clients train, and sort what they send."""
+    data, number = federation.data, call.moment.round
+    replies: Iterable[Reply | Failure]
+    if algorithm.pooled:
+        cohorts = [_cohort(federation, algorithm, plan, before) for before in range(1, number + 1)]
+        replies = [train_pooled(bench, call, data, federation.split.train, cohorts, algorithm, plan.training)]
+    else:
+        replies = train_clients(bench, call, data, ids, algorithm, plan.training, memory)
+    gathered = gather(replies, call.model, plan.on_bad_client)
+    if plan.on_bad_client == "abort" and gathered.failures:
+        raise TurboSVMError(
+            f"Round {number}: {_told(gathered.failures[0], federation, algorithm)} (on_bad_client: abort)."
+        )
+    return gathered
+
+
+def _check_failures(
+    standing: Standing, plan: Plan, federation: Federation, algorithm: Algorithm, gathered: Gathered
+) -> None:
+    """End the run when too many of its rounds have failed."""
+    if standing.failed_rounds <= plan.max_failed_rounds:
+        return
+    example = f"; last, {_told(gathered.failures[-1], federation, algorithm)}" if gathered.failures else ""
+    raise TurboSVMError(
+        f"{standing.failed_rounds} rounds failed, fewer than {plan.min_clients} of their clients being usable "
+        f"(max_failed_rounds is {plan.max_failed_rounds}){example}."
+    )
+
+
+def _told(failure: Failure, federation: Federation, algorithm: Algorithm) -> str:
+    who = "the pool" if algorithm.pooled else f"user '{federation.data.users[failure.client]}'"
+    return f"{who}: {failure.why}"

@@ -1,13 +1,19 @@
 """The nouns of a round. No decisions are made here."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from torch import Tensor
 
 Weights = dict[str, Tensor]
 """Named tensors: a model's parameters, or its buffers."""
+
+
+def nbytes(*groups: Weights) -> int:
+    """Bytes that sending these tensors takes, uncompressed."""
+    return sum(value.nbytes for group in groups for value in group.values())
+
 
 Diagnostics = Mapping[str, float | list[float]]
 """What a server rule tells of its step. Each becomes a column of the records; lists have a number for each client."""
@@ -33,7 +39,7 @@ class ModelState:
     @property
     def nbytes(self) -> int:
         """Bytes that sending this model takes, uncompressed."""
-        return sum(value.nbytes for value in (*self.parameters.values(), *self.buffers.values()))
+        return nbytes(self.parameters, self.buffers)
 
 
 @dataclass(frozen=True)
@@ -54,14 +60,18 @@ class Cohort:
     """Buffers after training, each [C, ...]."""
     train_loss: Tensor
     """Mean loss of each client over its local steps, [C]."""
+    sent: dict[str, Weights] = field(default_factory=dict)
+    """What the clients' rules send beside the weights (control variates, prototypes, moments), by part, [C, ...]."""
 
 
 @dataclass(frozen=True)
 class ServerState:
-    """What the server's two rules remember from round to round."""
+    """What the server keeps from round to round beside the model."""
 
     body: Weights
     head: Weights
+    shared: dict[str, Weights] = field(default_factory=dict)
+    """What is sent to clients with the model, by the part of the algorithm that wants it."""
 
 
 class Merged(NamedTuple):

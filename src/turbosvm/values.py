@@ -27,6 +27,22 @@ def as_positive(what: str, value: Any) -> float:
     return number
 
 
+def as_not_negative(what: str, value: Any) -> float:
+    """Return a finite number that is at least 0 as a float."""
+    number = as_real(what, value)
+    if number < 0:
+        raise TurboSVMError(f"{what} is {value}; it must be at least 0.")
+    return number
+
+
+def as_decay(what: str, value: Any) -> float:
+    """Return a number from 0 to just below 1 as a float."""
+    number = as_real(what, value)
+    if not 0 <= number < 1:
+        raise TurboSVMError(f"{what} is {number}; it must be at least 0 and less than 1.")
+    return number
+
+
 def as_whole(what: str, value: Any, least: int) -> int:
     """Return a whole number that is at least `least` as an int."""
     try:

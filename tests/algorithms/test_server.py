@@ -9,6 +9,7 @@ from torch import Tensor
 
 from turbosvm.algorithms.body.mean import Mean
 from turbosvm.algorithms.body.momentum import Momentum
+from turbosvm.algorithms.local.sgd import SGD
 from turbosvm.algorithms.objective.plain import Plain
 from turbosvm.algorithms.rules import Algorithm, MergedHead
 from turbosvm.algorithms.server import init_server, merge
@@ -93,8 +94,8 @@ def test_head_rule_gets_the_head_alone_and_the_body_rule_the_rest(bias: bool) ->
         weights["head.bias"] = [[0.0, 1.0], [-1.0, 5.0]]
     sent = cohort(**weights)
     model = ModelState({name: value[0] for name, value in sent.parameters.items()}, {})
-    algorithm = Algorithm("test", Plain(), Mean(), Largest())
-    step = merge(algorithm, model, sent, init_server(algorithm, model, head), head, Moment(1, 10, 0))
+    algorithm = Algorithm("test", Plain(), SGD(), Mean(), Largest())
+    step = merge(algorithm, model, sent, init_server(algorithm, model, head), head, Moment(1, 10, 0), 5)
     assert step.model.parameters["body"].tolist() == [1.0]
     assert step.model.parameters["head.weight"].tolist() == [[3.0], [2.0]]
     if bias:
@@ -104,10 +105,10 @@ def test_head_rule_gets_the_head_alone_and_the_body_rule_the_rest(bias: bool) ->
 
 
 def test_without_a_head_rule_the_body_rule_merges_all() -> None:
-    algorithm, head = Algorithm("test", Plain(), Mean()), Head("head.weight", None)
+    algorithm, head = Algorithm("test", Plain(), SGD(), Mean()), Head("head.weight", None)
     sent = cohort(**{"body": [[4.0], [0.0]], "head.weight": [[8.0], [0.0]]})
     model = ModelState({name: value[0] for name, value in sent.parameters.items()}, {})
-    step = merge(algorithm, model, sent, init_server(algorithm, model, head), head, Moment(1, 10, 0))
+    step = merge(algorithm, model, sent, init_server(algorithm, model, head), head, Moment(1, 10, 0), 5)
     assert {name: value.tolist() for name, value in step.model.parameters.items()} == {
         "body": [1.0],
         "head.weight": [2.0],

@@ -2,8 +2,9 @@ from typing import Any
 
 import pytest
 
+from turbosvm.algorithms.body.mean import Mean
 from turbosvm.algorithms.body.momentum import Momentum
-from turbosvm.algorithms.catalogue import CATALOGUE
+from turbosvm.algorithms.catalogue import CATALOGUE, parts_of
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.algorithm import all_options, build_algorithm
 
@@ -41,4 +42,74 @@ def test_wrong_hyperparameters_are_explained(config: tuple[str, dict[str, Any]],
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_all_options_build_the_same_algorithm(name: str) -> None:
+    assert build_algorithm(name, all_options(CATALOGUE[name])) == CATALOGUE[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "whole"),
+    [
+        ("fedavgm+turbosvm", "fedavgm+turbosvm"),
+        ("turbosvm+fedadam+fedprox", "fedprox+fedadam+turbosvm"),
+        ("fedavg+turbosvm", "turbosvm"),
+        ("moon+moon", "moon"),
+        ("scaffold+fedavgm", "scaffold+fedavgm"),
+    ],
+)
+def test_combinations_take_each_rows_parts_and_have_one_name(name: str, whole: str) -> None:
+    algorithm = build_algorithm(name, {})
+    assert algorithm.name == whole
+    for row in whole.split("+"):
+        for part in parts_of(CATALOGUE[row]):
+            assert getattr(algorithm, part) == getattr(CATALOGUE[row], part)
+
+
+def test_a_rows_options_of_a_plain_rule_come_along_where_no_other_rule_is_chosen() -> None:
+    assert build_algorithm("scaffold+turbosvm", {}).body == Mean("equal")
+    assert build_algorithm("scaffold+fedavgm", {}).body == Momentum()
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("fedavgm+fedadam", "fedavgm and fedadam both choose the body rule"),
+        ("moon+fedprox+turbosvm", "moon and fedprox both choose the objective|fedprox and moon both choose"),
+        ("fedavgm+turbosvn", r"Unknown algorithm \(in 'fedavgm\+turbosvn'\) 'turbosvn'.*Did you mean 'turbosvm'"),
+        ("centralised+turbosvm", "centralised training has no clients and no server"),
+        ("fedavg+", "Unknown algorithm"),
+    ],
+)
+def test_combinations_that_make_no_sense_are_refused(name: str, sentence: str) -> None:
+    with pytest.raises(TurboSVMError, match=sentence):
+        build_algorithm(name, {})
+
+
+def test_rules_can_be_chosen_part_by_part_and_the_name_says_so() -> None:
+    options = {"objective": {"rule": "fedprox", "mu": 0.5}, "body": {"rule": "fedadam"}, "head": {"rule": "turbosvm"}}
+    algorithm = build_algorithm("fedavg", options)
+    assert algorithm.name == "fedprox+fedadam+turbosvm"
+    assert algorithm == build_algorithm("fedprox+fedadam+turbosvm", {"objective": {"mu": 0.5}})
+    assert build_algorithm("fedavgm+turbosvm", {"body": {"rule": "fedavg"}}) == CATALOGUE["turbosvm"]
+    assert build_algorithm(algorithm.name, all_options(algorithm)) == algorithm
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            {"body": {"rule": "turbosvm"}},
+            "Unknown algorithm with a body rule of its own 'turbosvm'; allowed: fedadagrad",
+        ),
+        (
+            {"head": {"rule": "svm"}},
+            "Unknown algorithm with a head rule of its own 'svm'; allowed: fedavg, fedaws, turbosvm",
+        ),
+    ],
+)
+def test_rules_that_are_not_there_are_answered_with_those_that_are(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(TurboSVMError, match=sentence):
+        build_algorithm("fedavg", options)
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_rows_spelt_out_options_give_it_back(name: str) -> None:
     assert build_algorithm(name, all_options(CATALOGUE[name])) == CATALOGUE[name]

@@ -1,9 +1,12 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
+from turbosvm.data.federated import FederatedData
+from turbosvm.data.store import save
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.config import Config
 from turbosvm.experiment.layers import merge_layers, parse_assignments
@@ -51,7 +54,7 @@ def test_a_task_has_its_own_hyperparameters_for_an_algorithm() -> None:
 def test_one_algorithms_options_can_be_set_in_a_comparison() -> None:
     overrides = {"fedavgm": {"body": {"momentum": 0.8}}}
     assert resolve_config(overrides={**overrides, "algorithm": "fedavgm"}).algorithm.body["momentum"] == 0.8
-    assert resolve_config(overrides={**overrides, "algorithm": "fedavg"}).algorithm.body == {}
+    assert resolve_config(overrides={**overrides, "algorithm": "fedavg"}).algorithm.body == {"weighting": "samples"}
 
 
 def test_later_layers_win_over_an_algorithms_own_key_too(tmp_path: Path) -> None:
@@ -117,9 +120,18 @@ def test_a_name_and_its_options_can_come_from_different_layers() -> None:
         ({"device": "tpu"}, "Config key 'device' is 'tpu'; it must be 'auto', 'cpu' or 'cuda'."),
         ({"client": 3}, "Config key 'client' is 3; it must be a valid dictionary"),
         ({"algorithm": {"name": "fedagv"}}, r"Unknown algorithm 'fedagv'; .* Did you mean 'fedavg'\?"),
-        ({"fedavgm": 3}, "Config key 'fedavgm' must hold options of its objective or body or head, not 3"),
-        ({"fedavgm": {"body": 3}}, "Config key 'fedavgm' must hold options of its objective or body or head, not"),
-        ({"fedavgm": {"name": {}}}, "Unknown config key in 'fedavgm' 'name'; allowed: body, head, objective"),
+        (
+            {"fedavgm": 3},
+            "Config key 'fedavgm' must hold options of its objective or local or body or head or buffers, not 3",
+        ),
+        (
+            {"fedavgm": {"body": 3}},
+            "Config key 'fedavgm' must hold options of its objective or local or body or head or buffers, not",
+        ),
+        (
+            {"fedavgm": {"name": {}}},
+            "Unknown config key in 'fedavgm' 'name'; allowed: body, buffers, head, local, objective",
+        ),
         ({"fedavgm": {"body": {"junk": 3}}}, "Unknown option in the body rule of fedavgm 'junk'"),
         ({"threads": 5_000_000_000}, "'threads' is 5000000000; it must be less than or equal to 1024"),
         ({1: 2}, "Config key 1 is not a name"),
@@ -160,3 +172,52 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_broken_assignment_is_explained(assignment: str) -> None:
     with pytest.raises(TurboSVMError, match=r"is not an assignment|is not YAML"):
         parse_assignments([assignment])
+
+
+def test_the_papers_learning_rates_are_presets_also_with_a_data_folder(tmp_path: Path) -> None:
+    save(FederatedData.from_users({"a": (np.ones((2, 1), np.float32), [0, 1])}, 2), tmp_path / "folder")
+    for data in ("shakespeare", str(tmp_path / "folder")):
+        for name, part, rate in (("fedadam", "body", 0.01), ("fedams", "body", 0.01), ("fedaws", "head", 0.1)):
+            config = resolve_config("shakespeare", overrides={"algorithm": name, "data": data})
+            assert getattr(config.algorithm, part)["learning_rate"] == rate
+    assert resolve_config("femnist", overrides={"algorithm": "fedprox"}).algorithm.objective == {"mu": 0.02}
+    moon = resolve_config("celeba", overrides={"algorithm": "moon"}).algorithm.objective
+    assert (moon["mu"], moon["temperature"]) == (1.0, 0.5)
+    both = resolve_config("femnist", overrides={"algorithm": "fedadam+turbosvm"}).algorithm
+    assert (both.body["learning_rate"], both.head["learning_rate"]) == (0.001, 0.01)
+
+
+def test_a_rows_key_counts_in_combinations_and_the_combinations_own_wins() -> None:
+    overrides = {
+        "turbosvm": {"head": {"cost": "constant", "steps": 3}},
+        "fedavgm+turbosvm": {"head": {"cost": "increasing"}, "body": {"momentum": 0.5}},
+    }
+    both = resolve_config(overrides={**overrides, "algorithm": "turbosvm+fedavgm"}).algorithm
+    assert both.name == "fedavgm+turbosvm"
+    assert (both.head["cost"], both.head["steps"], both.body["momentum"]) == ("increasing", 3, 0.5)
+    assert resolve_config(overrides={**overrides, "algorithm": "fedavgm"}).algorithm.body["momentum"] == 0.9
+    assert resolve_config(overrides={**overrides, "algorithm": "turbosvm"}).algorithm.head["cost"] == "constant"
+
+
+def test_as_published_turns_every_switch() -> None:
+    def published(name: str, **more: Any) -> Config:
+        return resolve_config("femnist", overrides={"algorithm": name, **more}, as_published=True)
+
+    for name in ("fedadam", "fedams", "fedadam+turbosvm"):
+        assert published(name).algorithm.buffers == "frozen"
+    turbo = published("turbosvm")
+    assert (turbo.algorithm.head["max_iter"], turbo.algorithm.buffers) == (50, "mean")
+    assert (turbo.cohorts, turbo.on_bad_client, turbo.rounds) == ("own", "replace", 201)
+    assert published("moon").algorithm.objective["contrast"] is False
+    with pytest.raises(TurboSVMError, match="MOON as published is known at one epoch a round only"):
+        published("moon", client={"epochs": 2})
+    assert published("turbosvm", rounds=7, turbosvm={"head": {"max_iter": 9}}).rounds == 7
+    ours = resolve_config("femnist", overrides={"algorithm": "fedadam"})
+    assert (ours.algorithm.buffers, ours.cohorts, ours.on_bad_client, ours.rounds) == ("mean", "paired", "skip", 200)
+
+
+def test_a_resolved_config_resolves_to_itself(tmp_path: Path) -> None:
+    for name in ("fedprox+fedadam+turbosvm", "scaffold", "fedproc", "centralised"):
+        first = resolve_config(overrides={"algorithm": name}, as_published=name == "scaffold")
+        (tmp_path / "saved.yaml").write_text(first.to_yaml())
+        assert resolve_config(file=tmp_path / "saved.yaml") == first

@@ -1,7 +1,7 @@
 """The server's half of a round: a cohort in, a new global model out.
 
-The body rule merges the body (and the head, where the algorithm has no head rule), the head rule merges the head, and
-buffers are averaged whatever the algorithm.
+The body rule merges the body (and the head, where the algorithm has no head rule), the head rule merges the head, the
+clients' rules merge what was sent beside the weights, and buffers are averaged whatever the algorithm.
 """
 
 from typing import NamedTuple
@@ -23,15 +23,20 @@ class ServerStep(NamedTuple):
 def init_server(algorithm: Algorithm, model: ModelState, head: Head) -> ServerState:
     """Return the server's state before the first round."""
     body = algorithm.body.init(_body(algorithm, model.parameters, head))
-    if algorithm.head is None:
-        return ServerState(body, {})
-    return ServerState(body, algorithm.head.init(head.embeddings(model.parameters)))
+    own = {} if algorithm.head is None else algorithm.head.init(head.embeddings(model.parameters))
+    return ServerState(body, own, {part: rule.share(model, head) for part, rule in algorithm.on_client().items()})
 
 
 def merge(
-    algorithm: Algorithm, model: ModelState, cohort: Cohort, state: ServerState, head: Head, moment: Moment
+    algorithm: Algorithm,
+    model: ModelState,
+    cohort: Cohort,
+    state: ServerState,
+    head: Head,
+    moment: Moment,
+    population: int,
 ) -> ServerStep:
-    """Merge a cohort into the global model."""
+    """Merge a cohort, drawn from a population of that many clients, into the global model."""
     body = algorithm.body.merge(_body(algorithm, model.parameters, head), cohort, state.body)
     parameters, head_state, diagnostics = dict(body.weights), state.head, dict(body.diagnostics)
     if algorithm.head is not None:
@@ -39,8 +44,12 @@ def merge(
         merged = algorithm.head.merge(own, clients, cohort.samples, state.head, moment)
         parameters |= head.parameters(merged.embeddings)
         head_state, diagnostics = merged.state, diagnostics | dict(merged.diagnostics)
-    buffers = merge_buffers(cohort.buffers, cohort.samples)
-    return ServerStep(ModelState(parameters, buffers), ServerState(body.state, head_state), diagnostics)
+    shared = {
+        part: rule.merge(state.shared.get(part, {}), cohort.sent.get(part, {}), cohort, population)
+        for part, rule in algorithm.on_client().items()
+    }
+    buffers = model.buffers if algorithm.frozen_buffers else merge_buffers(cohort.buffers, cohort.samples)
+    return ServerStep(ModelState(parameters, buffers), ServerState(body.state, head_state, shared), diagnostics)
 
 
 def _body(algorithm: Algorithm, parameters: Weights, head: Head) -> Weights:

@@ -20,13 +20,16 @@ def compare(
     preset: options.Preset = "glyphs",
     config: options.ConfigFile = None,
     assign: options.Assignments = None,
+    as_published: options.AsPublished = False,
     out: options.Out = Path("runs"),
 ) -> None:
     """Compare algorithms: same data, same seeds, same cohorts; ends with a table and curves."""
     from turbosvm.cli.session import carry_out
 
     configs = [
-        options.config_from(name, preset, config, assign, data=data, model=model, head=head, rounds=rounds, seed=seed)
+        options.config_from(
+            name, preset, config, assign, as_published, data=data, model=model, head=head, rounds=rounds, seed=seed
+        )
         for name in dict.fromkeys(algorithms)
         for seed in _parse_seeds(seeds)
     ]

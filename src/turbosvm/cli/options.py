@@ -21,6 +21,10 @@ Data = Annotated[str | None, typer.Option("--data", "-d", help="'glyphs' (built 
 Model = Annotated[str | None, typer.Option("--model", "-m", help="A built-in model, or your own as module:Class.")]
 Head = Annotated[str | None, typer.Option("--head", help="Name of the model's last linear layer.")]
 Rounds = Annotated[int | None, typer.Option("--rounds", "-r", help="Number of rounds.")]
+AsPublished = Annotated[
+    bool,
+    typer.Option("--as-published", help="Behave like the paper's published code where that differs from the paper."),
+]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder to put the results in.")]
 
 
@@ -29,6 +33,7 @@ def config_from(
     preset: str,
     file: Path | None,
     assignments: Iterable[str] | None,
+    as_published: bool,
     **named: Any,
 ) -> "Config":
     """Put a config together from the command line; named options win over --set."""
@@ -42,7 +47,8 @@ def config_from(
         "rounds": named.get("rounds"),
         "seed": named.get("seed"),
     }
-    return resolve_config(preset, file, merge_layers([parse_assignments(assignments or ()), _given(options)]))
+    overrides = merge_layers([parse_assignments(assignments or ()), _given(options)])
+    return resolve_config(preset, file, overrides, as_published)
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,9 @@ from turbosvm.cli import options
 
 
 def run(
-    algorithm: Annotated[str, typer.Argument(help="Name of the algorithm, e.g. fedavg.")],
+    algorithm: Annotated[
+        str, typer.Argument(help="Name of the algorithm, e.g. turbosvm, or of several together: fedavgm+turbosvm.")
+    ],
     data: options.Data = None,
     model: options.Model = None,
     head: options.Head = None,
@@ -18,12 +20,13 @@ def run(
     preset: options.Preset = "glyphs",
     config: options.ConfigFile = None,
     assign: options.Assignments = None,
+    as_published: options.AsPublished = False,
     out: options.Out = Path("runs"),
 ) -> None:
     """Run one algorithm on one data set, and save its records, table and curves."""
     from turbosvm.cli.session import carry_out
 
     resolved = options.config_from(
-        algorithm, preset, config, assign, data=data, model=model, head=head, rounds=rounds, seed=seed
+        algorithm, preset, config, assign, as_published, data=data, model=model, head=head, rounds=rounds, seed=seed
     )
     carry_out([resolved], out, algorithm)

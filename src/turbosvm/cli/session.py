@@ -33,18 +33,24 @@ def carry_out(configs: list[Config], out: Path, name: str) -> None:
     plain_name = re.sub(r"[^\w.-]+", "-", data.name)
     root = new_folder(out, f"{datetime.now():%Y%m%d-%H%M%S}-{name}-{plain_name}")
     labels = [f"{config.algorithm.name} seed {config.seed}" for config in configs]
-    interrupted, folders = False, []
+    interrupted, folders, stopped = False, [], []
     with RoundsDisplay(labels, configs[0].rounds, console) as display:
         for label, config in zip(labels, configs, strict=True):
             outcome = run_experiment(config, data, root=root, on_record=display.watch(label))
             folders.append(outcome.folder)
+            if outcome.stopped:
+                stopped.append(f"{label} stopped after round {len(outcome.records)}: {outcome.stopped}")
             if outcome.interrupted:
                 interrupted = True
                 break
     _show([read_run(folder) for folder in folders if folder], root, console)
+    for sentence in stopped:
+        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
     if interrupted:
         console.print("Stopped; the records so far are kept.")
         raise typer.Exit(130)
+    if stopped:
+        raise typer.Exit(1)
 
 
 def _prepare(configs: list[Config], console: Console) -> FederatedData:

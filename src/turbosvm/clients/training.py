@@ -17,11 +17,13 @@ class LocalTraining:
         epochs: E, passes over the samples in one round.
         batch_size: B; the last batch of an epoch may be smaller.
         learning_rate: eta.
+        dropout: Share of clients that do not answer before the deadline.
     """
 
     epochs: int
     batch_size: int
     learning_rate: float
+    dropout: float = 0.0
 
 
 def batches(count: int, training: LocalTraining, seed: int, number: int, client: int) -> Iterator[Tensor]:

@@ -115,6 +115,12 @@ class FederatedData:
 
     def user_tensors(self, index: int, device: torch.device) -> tuple[Tensor, Tensor]:
         """One user's inputs and labels on a device; images stay uint8, tokens and labels become int64."""
-        inputs, labels = self.user(index)
+        return self._on(device, *self.user(index))
+
+    def tensors(self, places: npt.NDArray[np.int64], device: torch.device) -> tuple[Tensor, Tensor]:
+        """The inputs and labels at these places of the whole array, whoever owns them, on a device."""
+        return self._on(device, self.inputs[places], self.labels[places])
+
+    def _on(self, device: torch.device, inputs: Array, labels: Array) -> tuple[Tensor, Tensor]:
         kind = torch.int64 if self.tokens else None
         return torch.tensor(inputs, dtype=kind, device=device), torch.tensor(labels, dtype=torch.int64, device=device)

@@ -1,4 +1,4 @@
-"""An algorithm with hyperparameters of one's own: the catalogue's row, with some fields of its three parts changed."""
+"""An algorithm with choices and hyperparameters of one's own, from what a config says under `algorithm`."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
@@ -6,27 +6,59 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from turbosvm.algorithms.catalogue import find_algorithm
-from turbosvm.algorithms.rules import Algorithm
+from turbosvm.algorithms.catalogue import CATALOGUE, PLAIN, find_algorithm, parts_of
+from turbosvm.algorithms.rules import PARTS, Algorithm
 from turbosvm.errors import TurboSVMError, unknown
 
-PARTS = {"objective": "objective", "body": "body rule", "head": "head rule"}
+RULE = "rule"
+"""The key with which a part is taken from another row of the catalogue: `body: {rule: fedadam}`."""
 
 
-def build_algorithm(name: str, options: Mapping[str, Mapping[str, Any]]) -> Algorithm:
-    """Take the catalogue's row and change the hyperparameters that `options` gives for each part."""
-    algorithm = find_algorithm(name)
+def build_algorithm(name: str, options: Mapping[str, Any]) -> Algorithm:
+    """Take the named algorithm, exchange the parts that `options` want from other rows, and set hyperparameters."""
+    algorithm = choose_rules(name, options)
     changed = {
-        part: _with_options(getattr(algorithm, part), options.get(part, {}), f"{words} of {name}")
+        part: _with_options(getattr(algorithm, part), _own(options.get(part)), f"{words} of {algorithm.name}")
         for part, words in PARTS.items()
     }
-    return replace(algorithm, **changed)
+    return replace(algorithm, **changed, frozen_buffers=options.get("buffers") == "frozen")
 
 
-def all_options(algorithm: Algorithm) -> dict[str, dict[str, Any]]:
+def choose_rules(name: str, options: Mapping[str, Any]) -> Algorithm:
+    """Return the catalogue's algorithm of that name with the parts exchanged, named for what it then is."""
+    algorithm = find_algorithm(name)
+    for part in PARTS:
+        wanted = (options.get(part) or {}).get(RULE)
+        if wanted is None:
+            continue
+        if wanted not in CATALOGUE or (wanted != PLAIN.name and part not in parts_of(CATALOGUE[wanted])):
+            having = [row for row in CATALOGUE if row == PLAIN.name or part in parts_of(CATALOGUE[row])]
+            raise unknown(f"algorithm with a {PARTS[part]} of its own", str(wanted), having)
+        if algorithm.pooled:
+            raise TurboSVMError("Centralised training has no clients and no server, so no rule can be chosen for it.")
+        algorithm = replace(algorithm, **{part: getattr(CATALOGUE[wanted], part)})
+        algorithm = replace(algorithm, name=_name_of(algorithm))
+    return algorithm
+
+
+def all_options(algorithm: Algorithm) -> dict[str, Any]:
     """Every hyperparameter of every part, by name."""
     parts = {part: getattr(algorithm, part) for part in PARTS}
-    return {part: {} if rule is None else asdict(rule) for part, rule in parts.items()}
+    options: dict[str, Any] = {part: {} if rule is None else asdict(rule) for part, rule in parts.items()}
+    return options | {"buffers": "frozen" if algorithm.frozen_buffers else "mean"}
+
+
+def _own(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {name: value for name, value in (options or {}).items() if name != RULE}
+
+
+def _name_of(algorithm: Algorithm) -> str:
+    """The names of the rows that the parts come from, as a combination is called."""
+    names = [
+        next(row.name for row in CATALOGUE.values() if getattr(row, part) == getattr(algorithm, part))
+        for part in parts_of(algorithm)
+    ]
+    return "+".join(dict.fromkeys(names)) or PLAIN.name
 
 
 def _with_options(rule: Any, options: Mapping[str, Any], what: str) -> Any:

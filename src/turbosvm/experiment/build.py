@@ -68,4 +68,15 @@ def build_federation(config: Config, data: FederatedData, module: nn.Module) -> 
 def build_plan(config: Config) -> Plan:
     """Say how long and how wide."""
     training = LocalTraining(**config.client.model_dump())
-    return Plan(config.rounds, config.clients_per_round, training, config.evaluate_every, config.seed)
+    return Plan(
+        config.rounds,
+        config.clients_per_round,
+        training,
+        config.evaluate_every,
+        config.seed,
+        paired_cohorts=config.cohorts == "paired",
+        on_bad_client=config.on_bad_client,
+        min_clients=config.min_clients,
+        max_failed_rounds=config.max_failed_rounds,
+        client_memory=config.client_memory_mb * 2**20,
+    )

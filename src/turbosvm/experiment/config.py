@@ -21,12 +21,17 @@ class Section(BaseModel):
 
 
 class AlgorithmConfig(Section):
-    """Which algorithm, and hyperparameters of its three parts that differ from the catalogue's."""
+    """Which algorithm, and what of its four parts differs from the catalogue's.
+
+    Under a part stand hyperparameters, and `rule`, another algorithm's name whose rule for this part is taken.
+    """
 
     name: str = "fedavg"
     objective: dict[str, Any] = {}
+    local: dict[str, Any] = {}
     body: dict[str, Any] = {}
     head: dict[str, Any] = {}
+    buffers: Literal["mean", "frozen"] = "mean"
 
 
 class GlyphsConfig(Section):
@@ -71,6 +76,7 @@ class ClientConfig(Section):
     epochs: int = Field(1, ge=1)
     batch_size: int = Field(16, ge=1, le=1_000_000_000)
     learning_rate: float = Field(0.1, gt=0)
+    dropout: float = Field(0.0, ge=0, lt=1)
 
 
 class Config(Section):
@@ -82,6 +88,11 @@ class Config(Section):
     client: ClientConfig = ClientConfig()
     rounds: int = Field(100, ge=1)
     clients_per_round: int = Field(8, ge=1)
+    cohorts: Literal["paired", "own"] = "paired"
+    on_bad_client: Literal["skip", "abort", "replace"] = "skip"
+    min_clients: int = Field(1, ge=1)
+    max_failed_rounds: int = Field(10, ge=0)
+    client_memory_mb: int = Field(1024, ge=0)
     seed: int = Field(0, ge=0)
     target: float = Field(0.7, gt=0, le=1)
     evaluate_every: int = Field(1, ge=1)

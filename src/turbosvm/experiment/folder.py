@@ -59,6 +59,7 @@ def record_of(finished: Round) -> Record:
         **finished.diagnostics,
         **{f"seconds_{phase}": round(seconds, 6) for phase, seconds in finished.seconds.items()},
         "cohort": list(finished.cohort),
+        "failures": [failure._asdict() for failure in finished.failures],
     }
     return {key: _plain(value) for key, value in row.items()}
 

@@ -10,68 +10,107 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 
-from turbosvm.algorithms.catalogue import CATALOGUE
+from turbosvm.algorithms.catalogue import CATALOGUE, find_algorithm, rows_of
+from turbosvm.algorithms.rules import PARTS
 from turbosvm.data.store import find_folder
 from turbosvm.errors import TurboSVMError, unknown
-from turbosvm.experiment.algorithm import PARTS, all_options, build_algorithm
+from turbosvm.experiment.algorithm import all_options, build_algorithm, choose_rules
 from turbosvm.experiment.config import AlgorithmConfig, Config, GlyphsConfig
-from turbosvm.experiment.layers import merge_layers, read_yaml
-from turbosvm.experiment.presets import PRESETS, TUNED
+from turbosvm.experiment.layers import Layer, merge_layers, read_yaml
+from turbosvm.experiment.presets import AS_PUBLISHED, PRESETS, PUBLISHED_ROUNDS, TUNED
 
 
 def resolve_config(
     preset: str = "glyphs",
     file: Path | None = None,
     overrides: Mapping[str, Any] | None = None,
+    as_published: bool = False,
 ) -> Config:
-    """Put a config together: defaults, then the preset, what is tuned for the data, the YAML file, the overrides.
+    """Put a config together: defaults, the preset, what is tuned for the data, the YAML file, the overrides.
 
-    A key that is an algorithm's name (`fedavgm: {body: {momentum: 0.8}}`) counts where that algorithm runs, as if it
-    stood under `algorithm` in its layer. Nothing is left open: the result spells out every hyperparameter, the number
-    of threads and the place of a data folder.
+    A key that is an algorithm's name (`fedavgm: {body: {momentum: 0.8}}`) counts where that algorithm runs, also in a
+    combination, as if it stood under `algorithm` in its layer. `as_published` brings the switches that make algorithms
+    behave like the paper's published code, under the file and the overrides. Nothing is left open: the result spells
+    out every hyperparameter, the number of threads and the place of a data folder.
     """
     if preset not in PRESETS:
         raise unknown("preset", preset, PRESETS)
     layers = [read_yaml(file) if file else {}, overrides or {}]
     for layer in layers:
         _check_named_options(layer)
-    plain = [{key: value for key, value in layer.items() if key not in CATALOGUE} for layer in layers]
-    config = _validate(merge_layers([PRESETS[preset], *plain]))
+    plain = [{key: value for key, value in layer.items() if not _is_algorithm(key)} for layer in layers]
+    config = _validate(merge_layers([PRESETS[preset], _published(preset) if as_published else {}, *plain]))
     name = config.algorithm.name
-    options = [TUNED.get(config.data.name, {}).get(name, {})]
+    find_algorithm(name)
+    given: list[Layer] = []
     for layer in layers:
-        options += [layer.get("algorithm", {}), layer.get(name, {})]
-    merged = _validate(merge_layers([{"algorithm": {"name": name}}, *({"algorithm": part} for part in options)]))
-    algorithm = build_algorithm(name, merged.algorithm.model_dump())
+        given += [layer.get("algorithm", {}), *_named_options(layer, name)]
+    chosen = choose_rules(name, _algorithm(given)).name
+    tuned = TUNED.get(config.data.name) or (TUNED[preset] if preset != "glyphs" else {})
+    options: list[Mapping[str, Any]] = [tuned.get(row.name, {}) for row in rows_of(chosen)]
+    if as_published:
+        options += [row.as_published for row in rows_of(chosen)]
+    algorithm = build_algorithm(name, _algorithm([*options, *given]))
+    if as_published and "moon" in chosen.split("+") and config.client.epochs > 1:
+        raise TurboSVMError(
+            "MOON as published is known at one epoch a round only, where it is FedAvg; "
+            "set client.epochs=1, or leave as-published out."
+        )
     return config.model_copy(
         update={
-            "algorithm": AlgorithmConfig(name=name, **all_options(algorithm)),
+            "algorithm": AlgorithmConfig(name=algorithm.name, **all_options(algorithm)),
             "data": config.data.model_copy(update={"name": _absolute(config.data.name)}),
             "threads": config.threads or torch.get_num_threads(),
         }
     )
 
 
+def _published(preset: str) -> Layer:
+    """The switches that do not depend on the algorithm."""
+    return AS_PUBLISHED if preset == "glyphs" else {**AS_PUBLISHED, "rounds": PUBLISHED_ROUNDS}
+
+
+def _algorithm(options: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge what layers say of the algorithm, and check it."""
+    merged = merge_layers([{"algorithm": {}}, *({"algorithm": part} for part in options)])
+    return _validate(merged).algorithm.model_dump()
+
+
+def _is_algorithm(key: Any) -> bool:
+    return isinstance(key, str) and all(name in CATALOGUE for name in key.split("+"))
+
+
+def _named_options(layer: Mapping[str, Any], name: str) -> list[Layer]:
+    """What a layer says of the algorithms that `name` is made of, those of larger combinations last."""
+    running = set(name.split("+"))
+    keys = [key for key in layer if _is_algorithm(key) and set(key.split("+")) <= running]
+    return [layer[key] for key in sorted(keys, key=lambda key: key.count("+"))]
+
+
 def _check_named_options(layer: Mapping[str, Any]) -> None:
     """Check what stands under an algorithm's name, whether it runs or not."""
-    for name in CATALOGUE:
-        if name in layer:
-            parts = layer[name]
-            if not isinstance(parts, Mapping) or not all(isinstance(part, Mapping) for part in parts.values()):
-                raise TurboSVMError(
-                    f"Config key '{name}' must hold options of its {' or '.join(PARTS)}, not {parts!r}."
-                )
-            for part in parts:
-                if part not in PARTS:
-                    raise unknown(f"config key in '{name}'", str(part), PARTS)
-            build_algorithm(name, parts)
+    allowed = [key for key in AlgorithmConfig.model_fields if key != "name"]
+    for name in filter(_is_algorithm, layer):
+        parts = layer[name]
+        if not isinstance(parts, Mapping) or not all(isinstance(parts.get(part, {}), Mapping) for part in PARTS):
+            raise TurboSVMError(f"Config key '{name}' must hold options of its {' or '.join(allowed)}, not {parts!r}.")
+        for part in parts:
+            if part not in allowed:
+                raise unknown(f"config key in '{name}'", str(part), allowed)
+        build_algorithm(name, _algorithm([parts]))
 
 
 def _validate(values: Mapping[str, Any]) -> Config:
     try:
-        return Config.model_validate(values)
+        config = Config.model_validate(values)
     except ValidationError as error:
         raise _explain(error) from error
+    if config.min_clients > config.clients_per_round:
+        raise TurboSVMError(
+            f"Config key 'min_clients' is {config.min_clients}; it must be at most {config.clients_per_round}, "
+            "the clients_per_round."
+        )
+    return config
 
 
 def _absolute(name: str) -> str:

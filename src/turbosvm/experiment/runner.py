@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from turbosvm.data.federated import FederatedData
+from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.algorithm import build_algorithm
 from turbosvm.experiment.build import build_data, build_federation, build_module, build_plan
 from turbosvm.experiment.config import Config
@@ -24,13 +25,16 @@ from turbosvm.types import ModelState
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run leaves: its records, the trained model, and whether the person stopped it early."""
+    """What a run leaves: its records, the trained model, and what ended it before its last round."""
 
     config: Config
     records: list[Record]
     module: nn.Module
     folder: Path | None
     interrupted: bool
+    """Whether the person stopped it."""
+    stopped: str | None
+    """Why it could not go on, in a sentence."""
 
 
 def run_experiment(
@@ -57,10 +61,18 @@ def run_experiment(
         folder.write("environment.json", json.dumps(about, indent=2) + "\n")
     records: list[Record] = []
     model: ModelState | None = None
-    interrupted = False
+    interrupted, stopped = False, None
     try:
         with repeatable(device, config.threads):
-            for finished in simulate(federation, algorithm, build_plan(config)):
+            rounds = simulate(federation, algorithm, build_plan(config))
+            while True:
+                try:
+                    finished = next(rounds, None)
+                except TurboSVMError as error:
+                    stopped = str(error)
+                    break
+                if finished is None:
+                    break
                 model = finished.model
                 records.append(record_of(finished))
                 if folder:
@@ -74,7 +86,7 @@ def run_experiment(
             load_state(own_module, model)  # an interrupted round leaves one client's weights in it
         if folder:
             folder.close(own_module if model else None)
-    return Outcome(config, records, own_module, folder.path if folder else None, interrupted)
+    return Outcome(config, records, own_module, folder.path if folder else None, interrupted, stopped)
 
 
 def describe_data(federation: Federation) -> dict[str, Any]:

@@ -19,6 +19,8 @@ class Head:
 
     weight: str
     bias: str | None
+    layer: str = ""
+    """The name of the linear layer itself."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -64,7 +66,7 @@ def find_head(module: nn.Module, name: str | None = None) -> Head:
         raise TurboSVMError(
             f"The head '{name}' of model {kind} is computed from other parameters; it cannot be merged."
         )
-    return Head(names[id(layer.weight)], None if layer.bias is None else names[id(layer.bias)])
+    return Head(names[id(layer.weight)], None if layer.bias is None else names[id(layer.bias)], name)
 
 
 def check_fit(module: nn.Module, head: Head, inputs: Tensor, classes: int) -> None:

@@ -7,14 +7,30 @@ Data. AISTATS 2017.
 """
 
 from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
 
 from turbosvm.averaging import weighted_mean
+from turbosvm.errors import unknown
 from turbosvm.types import Cohort, Merged, Weights
+
+Weighting = Literal["samples", "equal"]
 
 
 @dataclass(frozen=True)
 class Mean:
-    """The weighted mean. It has no hyperparameters and no state."""
+    """The mean of the clients' weights. It has no state.
+
+    Args:
+        weighting: "samples" counts a client as often as it has samples, "equal" counts each once.
+    """
+
+    weighting: Weighting = "samples"
+
+    def __post_init__(self) -> None:
+        if self.weighting not in get_args(Weighting):
+            raise unknown("weighting", self.weighting, get_args(Weighting))
 
     def init(self, weights: Weights) -> Weights:  # noqa: ARG002
         """Return the (empty) state."""
@@ -22,5 +38,5 @@ class Mean:
 
     def merge(self, weights: Weights, cohort: Cohort, state: Weights) -> Merged:
         """Return the mean of the cohort's weights."""
-        merged = {name: weighted_mean(cohort.parameters[name], cohort.samples) for name in weights}
-        return Merged(merged, state, {})
+        counts = cohort.samples if self.weighting == "samples" else torch.ones_like(cohort.samples)
+        return Merged({name: weighted_mean(cohort.parameters[name], counts) for name in weights}, state, {})

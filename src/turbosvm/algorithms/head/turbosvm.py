@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from turbosvm.algorithms.rules import MergedHead
-from turbosvm.averaging import weighted_mean
 from turbosvm.heads.merge import HeadState, merge_heads
 from turbosvm.heads.options import HeadOptions
 from turbosvm.types import Moment, Weights
@@ -29,8 +28,6 @@ class TurboSVM(HeadOptions):
 
     def merge(self, embeddings: Tensor, clients: Tensor, samples: Tensor, state: Weights, moment: Moment) -> MergedHead:  # noqa: ARG002
         """Return the embeddings merged from the clients'."""
-        if not bool(clients.isfinite().all()):  # training has diverged: there is nothing to fit, and the run tells so
-            return MergedHead(weighted_mean(clients, samples), state, {})
         before = HeadState(moment.round - 1, dict(state))
         merged = merge_heads(clients, samples, before, rounds=moment.rounds, seed=moment.seed, **asdict(self))
         return MergedHead(merged.head, merged.state.moments, merged.diagnostics)

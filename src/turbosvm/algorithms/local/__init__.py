@@ -1,0 +1,1 @@
+"""How a client steps along its gradient."""

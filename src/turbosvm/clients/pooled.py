@@ -1,0 +1,58 @@
+"""Training without a federation: the samples of all training users in one pool, for the ceiling line of a plot.
+
+A round sees as many samples as the round's cohort would have, so that budgets are equal: the next ones of an endless
+sequence of shuffled passes over the pool, in plain batches.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from turbosvm.algorithms.rules import Algorithm
+from turbosvm.clients.replies import Failure, Reply
+from turbosvm.clients.sequential import Call, attempt, train_client
+from turbosvm.clients.training import LocalTraining
+from turbosvm.clients.workbench import Workbench
+from turbosvm.data.federated import FederatedData
+from turbosvm.randomness import lend_to_global, numpy_generator
+
+
+def train_pooled(
+    bench: Workbench,
+    call: Call,
+    data: FederatedData,
+    users: Sequence[int],
+    cohorts: Sequence[Sequence[int]],
+    algorithm: Algorithm,
+    training: LocalTraining,
+) -> Reply | Failure:
+    """Train on the round's share of the pool; `cohorts` are those of all rounds up to this one, and set the budgets."""
+    moment = call.moment
+    budgets = [training.epochs * int(data.counts[list(cohort)].sum()) for cohort in cohorts]
+    places = _pool(data, users)
+    drawn = draw(len(places), sum(budgets[:-1]), budgets[-1], moment.seed)
+    samples = data.tensors(places[drawn], bench.device)
+    order = iter(torch.arange(budgets[-1]).split(training.batch_size))
+    with lend_to_global(moment.seed, "layers", moment.round, "pool"):
+        return attempt(0, lambda: train_client(bench, call, 0, samples, order, algorithm, training, {}))
+
+
+def draw(size: int, first: int, count: int, seed: int) -> npt.NDArray[np.int64]:
+    """Places `first` to `first + count` of an endless sequence of passes over a pool, each pass shuffled anew."""
+    passes = range(first // size, (first + count - 1) // size + 1)
+    sequence = np.concatenate([_shuffled(size, number, seed) for number in passes])
+    start = first - passes[0] * size
+    return sequence[start : start + count]
+
+
+@lru_cache(maxsize=2)
+def _shuffled(size: int, number: int, seed: int) -> npt.NDArray[np.int64]:
+    return numpy_generator(seed, "pool", number).permutation(size)
+
+
+def _pool(data: FederatedData, users: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Where the users' samples are, in their order."""
+    return np.concatenate([np.arange(data.offsets[user], data.offsets[user + 1]) for user in users])

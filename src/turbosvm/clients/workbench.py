@@ -1,0 +1,77 @@
+"""The module that clients train on: their numbers are loaded into it, one client after another."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+
+from turbosvm.inputs import as_model_input
+from turbosvm.models.contract import Head, load_state
+from turbosvm.types import ModelState, Weights
+
+
+class Workbench:
+    """A module, with a view of what its head sees, and copies of it for models that are looked at while it trains."""
+
+    def __init__(self, module: nn.Module, head: Head) -> None:
+        self.module, self.head = module, head
+        self.device = next(module.parameters()).device
+        self._spares: list[nn.Module] = []
+        self._held: list[ModelState] = []
+
+    def load(self, model: ModelState) -> None:
+        """Put a model's numbers in, in training mode; forget the reference models of the client before."""
+        load_state(self.module, model)
+        self.module.train()
+        self._held = []
+
+    def run(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the logits, and the features that the head saw."""
+        return _run(self.module, self.head, inputs)
+
+    def features_of(self, model: ModelState, inputs: Tensor) -> Tensor:
+        """What the head of another model sees, in training mode; that model is loaded once for all batches."""
+        place = next((place for place, held in enumerate(self._held) if held is model), len(self._held))
+        if place == len(self._held):
+            if place == len(self._spares):
+                self._spares.append(deepcopy(self.module))
+            load_state(self._spares[place], model)
+            self._spares[place].train()
+            self._held.append(model)
+        with torch.no_grad():
+            return _run(self._spares[place], self.head, inputs)[1]
+
+    @torch.no_grad()
+    def set_parameters(self, parameters: Weights) -> None:
+        """Put parameters in, leaving buffers as they are."""
+        for name, parameter in self.module.named_parameters():
+            parameter.copy_(parameters[name])
+
+    @contextmanager
+    def buffers_kept(self) -> Iterator[None]:
+        """Give the buffers back their numbers afterwards."""
+        before = {name: value.clone() for name, value in self.module.named_buffers()}
+        yield
+        for name, value in self.module.named_buffers():
+            value.copy_(before[name])
+
+    @torch.no_grad()
+    def class_features(self, inputs: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+        """Sums of features by class, `[K, d]`, and counts, `[K]`, with the module in evaluation mode."""
+        self.module.eval()
+        features = torch.cat([self.run(as_model_input(some))[1] for some in inputs.split(1024)])
+        self.module.train()
+        sums = features.new_zeros((classes, features.shape[1])).index_add_(0, labels, features)
+        return sums, torch.bincount(labels, minlength=classes)
+
+
+def _run(module: nn.Module, head: Head, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    seen: list[Tensor] = []
+    hook = module.get_submodule(head.layer).register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0]))
+    try:
+        logits = module(inputs)
+    finally:
+        hook.remove()
+    return logits, seen[-1].flatten(1)

@@ -1,0 +1,19 @@
+"""Several groups of named tensors in one flat dictionary, and back: what safetensors and server rules can hold."""
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+
+def grouped(groups: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Turn `{"m": {"w": ...}}` into `{"m/w": ...}`; a group's name has no slash, names in it may."""
+    return {f"{group}/{name}": value for group, tensors in groups.items() for name, value in tensors.items()}
+
+
+def ungrouped(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
+    """Turn `{"m/w": ...}` back into `{"m": {"w": ...}}`."""
+    groups: dict[str, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        group, _, name = key.partition("/")
+        groups.setdefault(group, {})[name] = value
+    return groups

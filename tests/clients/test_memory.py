@@ -1,0 +1,74 @@
+"""What clients keep: in memory, and beyond a budget on disk."""
+
+import gc
+from pathlib import Path
+
+import pytest
+import torch
+
+from turbosvm.clients.memory import ClientMemory
+from turbosvm.types import Weights
+
+CPU = torch.device("cpu")
+
+
+def things(client: int) -> dict[str, Weights]:
+    """100 float32 numbers, 400 bytes."""
+    return {"objective": {"a.b": torch.full((10,), float(client))}, "local": {"c/d": torch.full((90,), -float(client))}}
+
+
+def assert_remembers(memory: ClientMemory, client: int) -> None:
+    parts = memory.recall(client, CPU)
+    assert set(parts) == {"objective", "local"}
+    assert torch.equal(parts["objective"]["a.b"], torch.full((10,), float(client)))
+    assert torch.equal(parts["local"]["c/d"], torch.full((90,), -float(client)))
+
+
+def test_a_client_that_never_took_part_remembers_nothing() -> None:
+    assert ClientMemory(1000).recall(5, CPU) == {}
+
+
+@pytest.mark.parametrize(("budget", "on_disk"), [(4000, []), (850, [0, 1, 2, 3]), (0, [0, 1, 2, 3, 4, 5])])
+def test_beyond_the_budget_the_oldest_go_to_disk_and_all_come_back(budget: int, on_disk: list[int]) -> None:
+    memory = ClientMemory(budget)
+    for client in range(6):
+        memory.keep(client, things(client))
+    assert memory.clients == list(range(6))
+    assert memory.on_disk == on_disk
+    for client in (5, 0, 3, 1, 4, 2):
+        assert_remembers(memory, client)
+
+
+def test_what_was_recalled_lately_stays_in_memory() -> None:
+    memory = ClientMemory(850)
+    memory.keep(0, things(0))
+    memory.keep(1, things(1))
+    memory.recall(0, CPU)
+    memory.keep(2, things(2))
+    assert memory.on_disk == [1]
+
+
+@pytest.mark.parametrize("budget", [0, 10_000])
+def test_new_things_take_the_place_of_old_ones(budget: int) -> None:
+    memory = ClientMemory(budget)
+    memory.keep(0, things(7))
+    memory.keep(0, things(0))
+    assert_remembers(memory, 0)
+    assert memory.clients == [0]
+
+
+def test_its_files_go_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    memory = ClientMemory(0)
+    memory.keep(3, things(3))
+    assert len(list(tmp_path.glob("turbosvm-clients-*/3.safetensors"))) == 1
+    del memory
+    gc.collect()
+    assert not list(tmp_path.iterdir())
+
+
+def test_it_keeps_copies_apart_from_what_goes_on_changing() -> None:
+    memory, tensor = ClientMemory(1000), torch.zeros(3)
+    memory.keep(0, {"local": {"c": tensor}})
+    tensor += 1
+    assert memory.recall(0, CPU)["local"]["c"].tolist() == [0.0, 0.0, 0.0]

@@ -1,0 +1,184 @@
+"""Rounds with clients that fail: who and why is told, the others go on, and nothing is mended in silence."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import turbosvm
+from tests.conftest import tiny_net
+from tests.conftest import turbosvm as command
+from tests.test_simulation import federation
+from turbosvm.algorithms.catalogue import find_algorithm
+from turbosvm.clients.memory import ClientMemory
+from turbosvm.clients.replies import stack
+from turbosvm.clients.sequential import Call, train_clients
+from turbosvm.clients.training import LocalTraining
+from turbosvm.clients.workbench import Workbench
+from turbosvm.data.federated import FederatedData
+from turbosvm.data.store import save
+from turbosvm.errors import TurboSVMError
+from turbosvm.models.contract import state_of
+from turbosvm.simulation import Plan, Round, simulate
+from turbosvm.types import Moment
+
+TRAINING = LocalTraining(1, 4, 0.2)
+
+
+def spoil(data: FederatedData, users: list[int]) -> FederatedData:
+    """Inputs of these users are not numbers, so that their weights will not be either."""
+    inputs = data.inputs.copy()
+    for user in users:
+        inputs[data.offsets[user] : data.offsets[user + 1]] = np.nan
+    return replace(data, inputs=inputs)
+
+
+def rounds_of(data: FederatedData, plan: Plan, name: str = "fedavg") -> list[Round]:
+    return list(simulate(federation(data), find_algorithm(name), plan))
+
+
+def train_users(data: FederatedData) -> list[int]:
+    return list(federation(data).split.train)
+
+
+def test_the_rest_are_merged_as_if_the_bad_ones_had_not_been_there(tiny_data: FederatedData) -> None:
+    setup = federation(tiny_data)
+    plan = Plan(1, 4, TRAINING)
+    (clean,) = simulate(setup, find_algorithm("fedavg"), plan)
+    bad = list(clean.cohort[:2])
+    (finished,) = rounds_of(spoil(tiny_data, bad), plan)
+    assert [failure.client for failure in finished.failures] == bad
+    assert finished.cohort == clean.cohort[2:]
+    assert finished.samples == tiny_data.counts[list(clean.cohort[2:])].sum()
+    assert finished.bytes_down == 2 * finished.bytes_up  # all four were sent the model
+    weights = tiny_data.counts[list(finished.cohort)] / finished.samples
+    start = federation(tiny_data)
+    call = Call(state_of(start.module), {}, Moment(1, 1, 0))
+    bench = Workbench(start.module, start.head)
+    replies = train_clients(
+        bench, call, tiny_data, finished.cohort, find_algorithm("fedavg"), TRAINING, ClientMemory(0)
+    )
+    cohort = stack(list(replies))  # type: ignore[arg-type]
+    mean = torch.tensordot(torch.tensor(weights, dtype=torch.float32), cohort.parameters["head.weight"], dims=1)
+    torch.testing.assert_close(finished.model.parameters["head.weight"], mean)
+
+
+@pytest.mark.parametrize("name", ["fedavg", "scaffold", "fedadam+turbosvm"])
+def test_a_round_without_enough_clients_leaves_all_as_it_was(name: str, tiny_data: FederatedData) -> None:
+    users = train_users(tiny_data)
+    plan = Plan(4, len(users), TRAINING, min_clients=len(users), max_failed_rounds=4)
+    before, *_ = simulate(federation(tiny_data), find_algorithm(name), plan)
+    assert before.cohort
+    rounds = rounds_of(spoil(tiny_data, users[:1]), plan, name)
+    assert len(rounds) == 4
+    start = tiny_net()
+    for number, finished in enumerate(rounds, start=1):
+        assert finished.cohort == ()
+        assert finished.samples == 0
+        assert np.isnan(finished.train_loss)
+        assert [failure.client for failure in finished.failures] == users[:1]
+        assert finished.standing.failed_rounds == number
+        assert finished.metrics is not None  # of the model that stayed
+        for key, value in start.named_parameters():
+            assert torch.equal(finished.model.parameters[key], value)
+        assert not finished.standing.memory.clients
+
+
+def test_too_many_failed_rounds_end_the_run_with_a_sentence(tiny_data: FederatedData) -> None:
+    spoilt = spoil(tiny_data, train_users(tiny_data))
+    rounds = simulate(federation(spoilt), find_algorithm("fedavg"), Plan(9, 4, TRAINING, max_failed_rounds=2))
+    for _ in range(3):
+        next(rounds)
+    with pytest.raises(
+        TurboSVMError,
+        match=r"3 rounds failed, fewer than 1 of their clients being usable \(max_failed_rounds is 2\); "
+        r"last, user 'user-\d+': 'body.weight' is not finite\.",
+    ):
+        next(rounds)
+
+
+def test_abort_ends_the_run_at_the_first_bad_client(tiny_data: FederatedData) -> None:
+    bad = federation(tiny_data).split.train[0]
+    plan = Plan(30, 4, TRAINING, on_bad_client="abort")
+    with pytest.raises(
+        TurboSVMError, match=rf"Round \d+: user 'user-{bad}': 'body.weight' is not finite \(on_bad_client"
+    ):
+        rounds_of(spoil(tiny_data, [bad]), plan)
+
+
+FAST: dict[str, Any] = {"clients_per_round": 4, "client": {"batch_size": 4}, "threads": 1, "data.held_out": 0.25}
+
+
+def test_records_say_who_and_why(tiny_data: FederatedData, tmp_path: Path) -> None:
+    spoilt = spoil(tiny_data, train_users(tiny_data)[:5])
+    result = turbosvm.run("fedavg", data=spoilt, model=tiny_net(), rounds=4, out=tmp_path / "out", **FAST)
+    assert result.folder is not None
+    lines = [json.loads(line) for line in (result.folder / "records.jsonl").read_text().splitlines()]
+    failures = [failure for line in lines for failure in line["failures"]]
+    assert failures
+    assert all(failure["why"].endswith("is not finite") for failure in failures)
+    assert all(failure["client"] not in line["cohort"] for line in lines for failure in line["failures"])
+
+
+def test_dropouts_are_recorded_and_the_same_for_every_algorithm(tiny_data: FederatedData) -> None:
+    client = {"batch_size": 4, "dropout": 0.4}
+    runs = [
+        turbosvm.run(name, data=tiny_data, model=tiny_net(), rounds=5, **{**FAST, "client": client})
+        for name in ("fedavg", "moon")
+    ]
+    assert [list(run.records["failures"]) for run in runs[1:]] == [list(runs[0].records["failures"])]
+    told = [failure for failures in runs[0].records["failures"] for failure in failures]
+    assert {failure["why"] for failure in told} == {"it did not answer before the deadline"}
+    assert 3 <= len(told) <= 14
+
+
+def test_a_run_that_stops_keeps_its_records_and_tells_why(tiny_data: FederatedData) -> None:
+    spoilt = spoil(tiny_data, train_users(tiny_data))
+    with pytest.warns(UserWarning, match="fedavg stopped after 2 rounds: 2 rounds failed"):
+        result = turbosvm.run("fedavg", data=spoilt, model=tiny_net(), rounds=9, max_failed_rounds=1, **FAST)
+    assert len(result.records) == 2
+    assert result.stopped is not None
+    assert "stopped: 2 rounds failed" in repr(result)
+    with pytest.raises(TurboSVMError, match="on_bad_client: abort"):
+        turbosvm.run("fedavg", data=spoilt, model=tiny_net(), rounds=9, on_bad_client="abort", **FAST)
+
+
+def test_in_a_comparison_the_others_go_on(
+    tiny_data: FederatedData, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(spoil(tiny_data, train_users(tiny_data)[:1]), tmp_path / "spoilt")
+    (tmp_path / "own_net.py").write_text("from tests.conftest import TinyNet\n")
+    settings = [
+        "clients_per_round=15",
+        "data.held_out=0.25",
+        "threads=1",
+        "on_bad_client=abort",
+        "fedprox.objective.mu=0.1",
+    ]
+    status = command(
+        "compare", "fedavg", "fedprox", "--data", str(tmp_path / "spoilt"), "--model", "own_net:TinyNet",
+        "--rounds", "2", "--out", str(tmp_path / "out"), *(part for setting in settings for part in ("--set", setting)),
+    )  # fmt: skip
+    printed = capsys.readouterr().out
+    assert status == 1
+    assert "fedavg seed 0 stopped after round 0: Round 1: user" in printed
+    assert "fedprox seed 0 stopped after round 0: Round 1: user" in printed
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"on_bad_client": "ignore"}, "on_bad_client"),
+        ({"min_clients": 0}, "min_clients"),
+        ({"min_clients": 5}, "'min_clients' is 5; it must be at most 4"),
+        ({"max_failed_rounds": -1}, "max_failed_rounds"),
+        ({"client": {"dropout": 1.0}}, r"client\.dropout"),
+    ],
+)
+def test_policies_out_of_range_are_refused(settings: dict[str, Any], sentence: str, tiny_data: FederatedData) -> None:
+    with pytest.raises(TurboSVMError, match=sentence):
+        turbosvm.run("fedavg", data=tiny_data, model=tiny_net(), **{**FAST, **settings})
