@@ -5,7 +5,7 @@ import torch
 from turbosvm.clients.memory import ClientMemory
 from turbosvm.grouping import grouped, ungrouped
 from turbosvm.simulation import Standing
-from turbosvm.types import ModelState, ServerState, Weights
+from turbosvm.types import ModelState, ServerState, Weights, nbytes
 
 _CLIENT, _SHARED = "client.", "shared."
 
@@ -26,6 +26,12 @@ def pack(standing: Standing) -> Weights:
             **{f"{_CLIENT}{client}": grouped(memory.recall(client, cpu)) for client in memory.clients},
         }
     )
+
+
+def client_bytes(standing: Standing) -> int:
+    """How much all clients together keep."""
+    cpu, memory = torch.device("cpu"), standing.memory
+    return sum(nbytes(*memory.recall(client, cpu).values()) for client in memory.clients)
 
 
 def unpack(tensors: Weights, client_memory: int, device: torch.device) -> Standing:

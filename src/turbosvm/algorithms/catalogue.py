@@ -29,21 +29,44 @@ _FROZEN = {"buffers": "frozen"}
 CATALOGUE: dict[str, Algorithm] = {
     algorithm.name: algorithm
     for algorithm in (
-        Algorithm("fedavg", Plain(), SGD(), Mean()),
-        Algorithm("fedprox", Proximal(), SGD(), Mean()),
-        Algorithm("moon", ModelContrastive(), SGD(), Mean(), as_published={"objective": {"contrast": False}}),
-        Algorithm("fedproc", Prototypes(), SGD(), Mean()),
-        Algorithm("scaffold", Plain(), Scaffold(), Mean("equal")),
-        Algorithm("localamsgrad", Plain(), LocalAMSGrad(), Mean()),
-        Algorithm("fafed", Plain(), Fafed(), Mean()),
-        Algorithm("fedavgm", Plain(), SGD(), Momentum()),
-        Algorithm("fedadam", Plain(), SGD(), Adaptive("adam"), as_published=_FROZEN),
-        Algorithm("fedams", Plain(), SGD(), Adaptive("amsgrad"), as_published=_FROZEN),
-        Algorithm("fedyogi", Plain(), SGD(), Adaptive("yogi", learning_rate=0.01, **_REDDI)),
-        Algorithm("fedadagrad", Plain(), SGD(), Adaptive("adagrad", learning_rate=0.01, **_REDDI)),
-        Algorithm("fedaws", Plain(), SGD(), Mean(), FedAwS()),
-        Algorithm("turbosvm", Plain(), SGD(), Mean(), TurboSVM(), as_published={"head": {"max_iter": 50}}),
-        Algorithm("centralised", Plain(), SGD(), Mean(), pooled=True),
+        Algorithm("fedavg", Plain(), SGD(), Mean(), about="the mean of the clients' weights"),
+        Algorithm("fedprox", Proximal(), SGD(), Mean(), about="a spring holds clients near the global model"),
+        Algorithm(
+            "moon",
+            ModelContrastive(),
+            SGD(),
+            Mean(),
+            about="features like the global model's, unlike the client's last ones",
+            as_published={"objective": {"contrast": False}},
+        ),
+        Algorithm("fedproc", Prototypes(), SGD(), Mean(), about="features near the global prototype of their class"),
+        Algorithm("scaffold", Plain(), Scaffold(), Mean("equal"), about="control variates correct each local step"),
+        Algorithm("localamsgrad", Plain(), LocalAMSGrad(), Mean(), about="AMSGrad on clients, moments averaged"),
+        Algorithm("fafed", Plain(), Fafed(), Mean(), about="variance-reduced adaptive steps, moments averaged"),
+        Algorithm("fedavgm", Plain(), SGD(), Momentum(), about="momentum on the server"),
+        Algorithm("fedadam", Plain(), SGD(), Adaptive("adam"), about="Adam on the server", as_published=_FROZEN),
+        Algorithm("fedams", Plain(), SGD(), Adaptive("amsgrad"), about="AMSGrad on the server", as_published=_FROZEN),
+        Algorithm(
+            "fedyogi", Plain(), SGD(), Adaptive("yogi", learning_rate=0.01, **_REDDI), about="Yogi on the server"
+        ),
+        Algorithm(
+            "fedadagrad",
+            Plain(),
+            SGD(),
+            Adaptive("adagrad", learning_rate=0.01, **_REDDI),
+            about="Adagrad on the server",
+        ),
+        Algorithm("fedaws", Plain(), SGD(), Mean(), FedAwS(), about="pushes apart class embeddings that are close"),
+        Algorithm(
+            "turbosvm",
+            Plain(),
+            SGD(),
+            Mean(),
+            TurboSVM(),
+            about="averages support vectors, spreads classes along SVM normals",
+            as_published={"head": {"max_iter": 50}},
+        ),
+        Algorithm("centralised", Plain(), SGD(), Mean(), pooled=True, about="no federation: all samples in one pool"),
     )
 }
 

@@ -181,6 +181,8 @@ class Algorithm:
     """Whether the global model's buffers stay as they were at first, instead of being averaged."""
     pooled: bool = False
     """Whether all samples lie in one place: no federation, but what one is measured against."""
+    about: str = field(default="", compare=False)
+    """What it does, in a line."""
     as_published: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """Settings under which it behaves like the paper's published code."""
 

@@ -77,7 +77,7 @@ def _show(runs: list[RunRecords], root: Path, console: Console) -> None:
     if table.empty:
         return
     save_report(runs, root)
-    console.print(_as_rich(table), width=max(console.width, 100))
+    print_table(table, console)
     for run in runs:
         if run.diverged:
             console.print(
@@ -86,10 +86,16 @@ def _show(runs: list[RunRecords], root: Path, console: Console) -> None:
     console.print(f"Table, curves and records: {root}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _as_rich(table: pd.DataFrame) -> Table:
+def print_table(table: pd.DataFrame, console: Console) -> None:
+    """Show a table of text: words to the left, numbers to the right; where the terminal is too narrow, lines wrap."""
     shown = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0))
     for place, column in enumerate(table.columns):
-        shown.add_column(str(column), justify="left" if place == 0 else "right", no_wrap=True)
+        shown.add_column(str(column), justify="right" if place and _is_number(table[column]) else "left", no_wrap=True)
     for row in table.to_numpy():
         shown.add_row(*map(str, row))
-    return shown
+    needed = console.measure(shown, options=console.options.update(max_width=1000)).maximum
+    Console(file=console.file, width=max(console.width, needed)).print(shown)
+
+
+def _is_number(cells: "pd.Series[str]") -> bool:
+    return bool(cells.str.contains(r"\d").all())

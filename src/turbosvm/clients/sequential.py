@@ -74,10 +74,15 @@ class BatchOnBench:
 
     labels: Tensor
     logits: Tensor
-    features: Tensor
     parameters: Weights
     _bench: Workbench
     _inputs: Tensor
+    _seen: Tensor | None
+
+    @property
+    def features(self) -> Tensor:
+        """What the head saw."""
+        return self._bench.features(self._seen, len(self._inputs))
 
     def features_of(self, model: ModelState) -> Tensor:
         """What the head of another model sees."""
@@ -164,8 +169,8 @@ class _Gradients:
 
     def _gradient(self) -> tuple[Tensor, Weights]:
         parameters: Weights = dict(self._bench.module.named_parameters())
-        logits, features = self._bench.run(self._inputs)
-        batch = BatchOnBench(self._labels, logits, features, parameters, self._bench, self._inputs)
+        logits, seen = self._bench.run(self._inputs)
+        batch = BatchOnBench(self._labels, logits, parameters, self._bench, self._inputs, seen)
         loss = self._objective.loss(batch, self._client)
         moving = {name: value for name, value in parameters.items() if value.requires_grad}
         found = torch.autograd.grad(loss, list(moving.values()), allow_unused=True, materialize_grads=True)

@@ -7,6 +7,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
+from turbosvm.errors import TurboSVMError
 from turbosvm.inputs import as_model_input
 from turbosvm.models.contract import Head, load_state
 from turbosvm.types import ModelState, Weights
@@ -27,9 +28,18 @@ class Workbench:
         self.module.train()
         self._held = []
 
-    def run(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the logits, and the features that the head saw."""
+    def run(self, inputs: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return the logits, and what the head saw; None where the model does not call its head as a layer."""
         return _run(self.module, self.head, inputs)
+
+    def features(self, seen: Tensor | None, samples: int) -> Tensor:
+        """What the head saw, a row a sample; refused where a model's way of using its head does not give that."""
+        if seen is None or len(seen) != samples:
+            raise TurboSVMError(
+                f"The head '{self.head.layer}' of model {type(self.module).__name__} is not called once, as a layer, "
+                "with a row for each sample; MOON and FedProc compare what it sees"
+            )
+        return seen.flatten(1)
 
     def features_of(self, model: ModelState, inputs: Tensor) -> Tensor:
         """What the head of another model sees, in training mode; that model is loaded once for all batches."""
@@ -41,7 +51,7 @@ class Workbench:
             self._spares[place].train()
             self._held.append(model)
         with torch.no_grad():
-            return _run(self._spares[place], self.head, inputs)[1]
+            return self.features(_run(self._spares[place], self.head, inputs)[1], len(inputs))
 
     @torch.no_grad()
     def set_parameters(self, parameters: Weights) -> None:
@@ -61,17 +71,19 @@ class Workbench:
     def class_features(self, inputs: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
         """Sums of features by class, `[K, d]`, and counts, `[K]`, with the module in evaluation mode."""
         self.module.eval()
-        features = torch.cat([self.run(as_model_input(some))[1] for some in inputs.split(1024)])
+        features = torch.cat(
+            [self.features(self.run(as_model_input(some))[1], len(some)) for some in inputs.split(1024)]
+        )
         self.module.train()
         sums = features.new_zeros((classes, features.shape[1])).index_add_(0, labels, features)
         return sums, torch.bincount(labels, minlength=classes)
 
 
-def _run(module: nn.Module, head: Head, inputs: Tensor) -> tuple[Tensor, Tensor]:
+def _run(module: nn.Module, head: Head, inputs: Tensor) -> tuple[Tensor, Tensor | None]:
     seen: list[Tensor] = []
     hook = module.get_submodule(head.layer).register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0]))
     try:
         logits = module(inputs)
     finally:
         hook.remove()
-    return logits, seen[-1].flatten(1)
+    return logits, seen[0] if len(seen) == 1 else None
