@@ -8,7 +8,12 @@ from types import ModuleType
 import pytest
 
 from tests.conftest import turbosvm
+from turbosvm.algorithms.catalogue import CATALOGUE, parts_of
+from turbosvm.experiment.algorithm import all_options
+from turbosvm.experiment.config import Config
+from turbosvm.experiment.traffic import traffic_table
 from turbosvm.heads import merge
+from turbosvm.report.tables import markdown
 from turbosvm.svm import machine
 
 ROOT = Path(__file__).parents[1]
@@ -61,6 +66,52 @@ def test_the_example_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     exec(compile((ROOT / "examples" / "own_model_and_data.py").read_text(), "example", "exec"), {})
     assert "fedavgm" in capsys.readouterr().out
     assert (tmp_path / "own_model_and_data.png").is_file()
+
+
+ALGORITHM_PAGES = sorted((ROOT / "docs" / "algorithms").glob("*.md"))
+DOCUMENTED = [
+    command
+    for page in [*ALGORITHM_PAGES, ROOT / "docs" / "failing-clients.md"]
+    for block in blocks("bash", page.read_text())
+    for command in block.splitlines()
+    if command.startswith("turbosvm ") and "FOLDER" not in command
+]
+
+
+@pytest.mark.parametrize("command", DOCUMENTED)
+def test_the_pages_commands_are_understood(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Config] = []
+    monkeypatch.setattr("turbosvm.cli.session.carry_out", lambda configs, *_: seen.extend(configs))
+    assert turbosvm(*command.split()[1:]) == 0
+    assert [config.algorithm.name for config in seen]
+
+
+def test_every_algorithm_has_a_page_of_the_same_form() -> None:
+    pages = {page.stem: page.read_text() for page in ALGORITHM_PAGES}
+    assert set(pages) == {*CATALOGUE, "index"}
+    for name in set(CATALOGUE) - {"turbosvm"}:
+        for part in ("```text", "## What it costs a client", "## What differs", "## How to call it", "## Reference"):
+            assert part in pages[name], f"{name}: {part}"
+        assert f"({name}.md)" in pages["index"]
+
+
+def test_pages_name_the_defaults_that_the_rules_have() -> None:
+    """Every option of every row stands on its page, by name."""
+    for name, row in CATALOGUE.items():
+        page = (ROOT / "docs" / "algorithms" / f"{name}.md").read_text()
+        for part in parts_of(row):
+            for option in all_options(row)[part]:
+                if option not in ("optimiser", *UNUSED.get(name, ())):
+                    assert f"`{part}.{option}`" in page or f"`{option}`" in page, f"{name}: {part}.{option}"
+
+
+UNUSED = {"fedadagrad": ("beta1", "beta2", "bias_correction")}
+
+
+@pytest.mark.slow
+def test_the_table_of_traffic_is_the_programs() -> None:
+    page = (ROOT / "docs" / "algorithms" / "index.md").read_text()
+    assert markdown(traffic_table(list(CATALOGUE))) in page
 
 
 def test_pictures_and_pages_that_the_readme_names_are_there() -> None:

@@ -1,1 +1,1 @@
-"""An algorithm is three choices: what a client minimises, how bodies are merged, how heads are merged."""
+"""An algorithm is four choices: what a client minimises, how it steps, how bodies are merged, how heads are merged."""
