@@ -96,7 +96,7 @@ def test_too_many_failed_rounds_end_the_run_with_a_sentence(tiny_data: Federated
     with pytest.raises(
         TurboSVMError,
         match=r"3 rounds failed, fewer than 1 of their clients being usable \(max_failed_rounds is 2\); "
-        r"last, user 'user-\d+': 'body.weight' is not finite\.",
+        r"last, user 'user-\d+': 'body.weight' is not finite\. If training has diverged",
     ):
         next(rounds)
 
@@ -121,6 +121,7 @@ def test_records_say_who_and_why(tiny_data: FederatedData, tmp_path: Path) -> No
     failures = [failure for line in lines for failure in line["failures"]]
     assert failures
     assert all(failure["why"].endswith("is not finite") for failure in failures)
+    assert not (result.folder / "stopped.txt").exists()
     assert all(failure["client"] not in line["cohort"] for line in lines for failure in line["failures"])
 
 
@@ -167,6 +168,8 @@ def test_in_a_comparison_the_others_go_on(
     assert status == 1
     assert "fedavg seed 0 stopped after round 0: Round 1: user" in printed
     assert "fedprox seed 0 stopped after round 0: Round 1: user" in printed
+    (told,) = (tmp_path / "out").glob("*/fedavg-seed0/stopped.txt")
+    assert told.read_text().startswith("After round 0: Round 1: user 'user-")
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from turbosvm.algorithms.catalogue import CATALOGUE, find_algorithm
 from turbosvm.clients.training import LocalTraining
 from turbosvm.data.federated import FederatedData
 from turbosvm.data.split import Split, split_users
+from turbosvm.experiment.algorithm import build_algorithm
 from turbosvm.models.contract import find_head
 from turbosvm.simulation import Federation, Plan, Round, simulate
 
@@ -93,3 +96,31 @@ def test_seconds_are_told_by_phase(tiny_data: FederatedData) -> None:
     (first, *_) = rounds_of(tiny_data, "fedavg")
     assert set(first.seconds) == {"train", "merge", "evaluate"}
     assert all(seconds > 0 for seconds in first.seconds.values())
+
+
+def test_buffers_can_be_frozen_as_in_the_published_code(tiny_data: FederatedData) -> None:
+    for frozen in (True, False):
+        net = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3))
+        setup = Federation(tiny_data, split_users(tiny_data, 0.25), net, find_head(net, "1"))
+        algorithm = replace(find_algorithm("fedadam"), frozen_buffers=frozen)
+        last = list(simulate(setup, algorithm, Plan(3, 4, LocalTraining(1, 12, 0.2))))[-1]
+        fresh = nn.BatchNorm1d(4)
+        assert torch.equal(last.model.buffers["0.running_var"], fresh.running_var) == frozen  # type: ignore[arg-type]
+        assert (last.model.buffers["0.num_batches_tracked"] == 0) == frozen
+
+
+def test_cohorts_of_ones_own_differ_between_algorithms_and_repeat_for_one(tiny_data: FederatedData) -> None:
+    plan = Plan(5, 4, LocalTraining(1, 4, 0.2), paired_cohorts=False)
+    cohorts = [
+        [finished.cohort for finished in simulate(federation(tiny_data), find_algorithm(name), plan)]
+        for name in ("fedavg", "fedavgm", "fedavg")
+    ]
+    assert cohorts[0] == cohorts[2] != cohorts[1]
+
+
+def test_published_moon_is_fedavg_and_keeps_nothing(tiny_data: FederatedData) -> None:
+    moon = build_algorithm("moon", {"objective": {"contrast": False}})
+    plan = Plan(6, 8, LocalTraining(1, 4, 0.2))
+    ends = [list(simulate(federation(tiny_data), one, plan))[-1] for one in (moon, find_algorithm("fedavg"))]
+    assert all(torch.equal(value, ends[1].model.parameters[key]) for key, value in ends[0].model.parameters.items())
+    assert not ends[0].standing.memory.clients

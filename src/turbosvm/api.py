@@ -150,9 +150,8 @@ def compare(
         >>> comparison = turbosvm.compare(["fedavg", "fedavgm"], seeds=[0, 1, 2], rounds=50)
         >>> print(comparison.table)
     """
-    names = list(dict.fromkeys([algorithms] if isinstance(algorithms, str) else algorithms))
-    for name in names:
-        find_algorithm(name)  # a mistake in the last name is found before the first run
+    given = [algorithms] if isinstance(algorithms, str) else algorithms
+    names = list(dict.fromkeys(find_algorithm(name).name for name in given))  # mistakes are found before the first run
     if seeds is not None:
         settings = [{"seed": seed} for seed in dict.fromkeys([seeds] if isinstance(seeds, int | np.integer) else seeds)]
     else:

@@ -185,10 +185,14 @@ def _check_failures(
     """End the run when too many of its rounds have failed."""
     if standing.failed_rounds <= plan.max_failed_rounds:
         return
-    example = f"; last, {_told(gathered.failures[-1], federation, algorithm)}" if gathered.failures else ""
+    example, hint = "", ""
+    if gathered.failures:
+        example = f"; last, {_told(gathered.failures[-1], federation, algorithm)}"
+        diverged = all(failure.why.endswith("not finite") for failure in gathered.failures)
+        hint = " If training has diverged, try smaller learning rates." if diverged else ""
     raise TurboSVMError(
         f"{standing.failed_rounds} rounds failed, fewer than {plan.min_clients} of their clients being usable "
-        f"(max_failed_rounds is {plan.max_failed_rounds}){example}."
+        f"(max_failed_rounds is {plan.max_failed_rounds}){example}.{hint}"
     )
 
 

@@ -76,6 +76,7 @@ def test_a_rows_options_of_a_plain_rule_come_along_where_no_other_rule_is_chosen
         ("fedavgm+turbosvn", r"Unknown algorithm \(in 'fedavgm\+turbosvn'\) 'turbosvn'.*Did you mean 'turbosvm'"),
         ("centralised+turbosvm", "centralised training has no clients and no server"),
         ("fedavg+", "Unknown algorithm"),
+        ("fedavg,turbosvm", "algorithms to compare are separated by spaces, those to combine by"),
     ],
 )
 def test_combinations_that_make_no_sense_are_refused(name: str, sentence: str) -> None:

@@ -132,6 +132,8 @@ def test_a_name_and_its_options_can_come_from_different_layers() -> None:
             {"fedavgm": {"name": {}}},
             "Unknown config key in 'fedavgm' 'name'; allowed: body, buffers, head, local, objective",
         ),
+        ({"turbosvm": {"cost": 1}}, "'turbosvm.cost' is not there; did you mean 'turbosvm.head.cost'"),
+        ({"head": {"cost": 1}}, "Config key 'head' is not there; did you mean 'algorithm.head'"),
         ({"fedavgm": {"body": {"junk": 3}}}, "Unknown option in the body rule of fedavgm 'junk'"),
         ({"threads": 5_000_000_000}, "'threads' is 5000000000; it must be less than or equal to 1024"),
         ({1: 2}, "Config key 1 is not a name"),

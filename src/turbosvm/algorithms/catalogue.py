@@ -80,6 +80,8 @@ def parts_of(row: Algorithm) -> list[str]:
 
 def rows_of(name: str) -> list[Algorithm]:
     """The rows that a name is made of, in the order of their parts."""
+    if "," in name:
+        raise TurboSVMError(f"'{name}': algorithms to compare are separated by spaces, those to combine by '+'.")
     names = name.split("+")
     for one in names:
         if one not in CATALOGUE:

@@ -24,13 +24,14 @@ def compare(
     out: options.Out = Path("runs"),
 ) -> None:
     """Compare algorithms: same data, same seeds, same cohorts; ends with a table and curves."""
+    from turbosvm.algorithms.catalogue import find_algorithm
     from turbosvm.cli.session import carry_out
 
     configs = [
         options.config_from(
             name, preset, config, assign, as_published, data=data, model=model, head=head, rounds=rounds, seed=seed
         )
-        for name in dict.fromkeys(algorithms)
+        for name in dict.fromkeys(find_algorithm(name).name for name in algorithms)
         for seed in _parse_seeds(seeds)
     ]
     carry_out(configs, out, "compare")

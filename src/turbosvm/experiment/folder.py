@@ -1,4 +1,4 @@
-"""A run's folder: config.yaml, environment.json, records.jsonl (a line a round), model.safetensors.
+"""A run's folder: config.yaml, environment.json, records.jsonl (a line a round), model.safetensors; stopped.txt.
 
 Records are JSON lines, written as each round ends: `pandas.read_json("records.jsonl", lines=True)` reads them, also
 while the run goes on or after it was killed.

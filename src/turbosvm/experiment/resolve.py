@@ -96,8 +96,17 @@ def _check_named_options(layer: Mapping[str, Any]) -> None:
             raise TurboSVMError(f"Config key '{name}' must hold options of its {' or '.join(allowed)}, not {parts!r}.")
         for part in parts:
             if part not in allowed:
-                raise unknown(f"config key in '{name}'", str(part), allowed)
+                raise _misplaced(name, part) or unknown(f"config key in '{name}'", str(part), allowed)
         build_algorithm(name, _algorithm([parts]))
+
+
+def _misplaced(name: str, option: str) -> TurboSVMError | None:
+    """The error for an option that stands one level too high: `turbosvm.cost` for `turbosvm.head.cost`."""
+    known = all_options(find_algorithm(name))
+    for part in PARTS:
+        if option in known[part]:
+            return TurboSVMError(f"Config key '{name}.{option}' is not there; did you mean '{name}.{part}.{option}'?")
+    return None
 
 
 def _validate(values: Mapping[str, Any]) -> Config:
@@ -123,6 +132,8 @@ def _explain(error: ValidationError) -> TurboSVMError:
     """Say the first of pydantic's complaints in one sentence."""
     first = error.errors()[0]
     place = [str(part) for part in first["loc"]]
+    if first["type"] == "extra_forbidden" and len(place) == 1 and place[0] in PARTS:
+        return TurboSVMError(f"Config key '{place[0]}' is not there; did you mean 'algorithm.{place[0]}'?")
     if first["type"] == "extra_forbidden":
         inside = ".".join(place[:-1])
         return unknown(f"config key in '{inside}'" if inside else "config key", place[-1], _keys(place[:-1]))

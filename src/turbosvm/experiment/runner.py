@@ -86,6 +86,8 @@ def run_experiment(
             load_state(own_module, model)  # an interrupted round leaves one client's weights in it
         if folder:
             folder.close(own_module if model else None)
+    if folder and stopped:
+        folder.write("stopped.txt", f"After round {len(records)}: {stopped}\n")
     return Outcome(config, records, own_module, folder.path if folder else None, interrupted, stopped)
 
 
