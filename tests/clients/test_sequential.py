@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -30,17 +32,9 @@ def replies(
     return list(train_clients(bench, call, data, ids, find_algorithm("fedavg"), training, ClientMemory(0)))
 
 
-def train_cohort(
-    module: nn.Module,
-    start: ModelState,
-    data: FederatedData,
-    ids: list[int],
-    training: LocalTraining,
-    seed: int = 0,
-    number: int = 1,
-) -> Cohort:
-    found = replies(module, start, data, ids, training, seed, number)
-    return stack([reply for reply in found if isinstance(reply, Reply)])
+def train_cohort(*arguments: Any, **named: Any) -> Cohort:
+    """The good ones of `replies`, stacked."""
+    return stack([reply for reply in replies(*arguments, **named) if isinstance(reply, Reply)])
 
 
 def test_one_step_by_hand() -> None:

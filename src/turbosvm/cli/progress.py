@@ -60,7 +60,9 @@ class RoundsDisplay:
                 self._progress.advance(self._whole)
             if not self._live and (done == 1 or done % max(self._rounds // 10, 1) == 0 or done == self._rounds):
                 left = (self._rounds - done) / speed
-                self._console.print(f"{label}  round {done}/{self._rounds}  {news}  {left:.0f} s left", highlight=False)
+                self._console.print(
+                    f"{label}  round {done}/{self._rounds}  {news}  {left:.0f} s left", highlight=False, soft_wrap=True
+                )
 
         return on_record
 
