@@ -86,7 +86,9 @@ def test_each_record_can_be_watched(tiny_data: FederatedData) -> None:
 
 
 def test_a_diverged_run_still_has_a_result(tiny_data: FederatedData) -> None:
-    result = turbosvm.run(data=tiny_data, model=tiny_net(), **{**FAST, "client": {"learning_rate": 1e30}})
+    with pytest.warns(UserWarning, match="seed 0") as warned:
+        result = turbosvm.run(data=tiny_data, model=tiny_net(), **{**FAST, "client": {"learning_rate": 1e30}})
+    assert any("fedavg seed 0 diverged (its loss is not finite)" in str(one.message) for one in warned)
     assert math.isnan(result.final["loss"])
     assert result.final["accuracy"] == 0
     assert "accuracy 0.0%" in repr(result)

@@ -22,6 +22,7 @@ from turbosvm.clients.workbench import Workbench
 from turbosvm.data.federated import FederatedData
 from turbosvm.data.store import save
 from turbosvm.errors import TurboSVMError
+from turbosvm.experiment.algorithm import build_algorithm
 from turbosvm.models.contract import state_of
 from turbosvm.simulation import Plan, Round, simulate
 from turbosvm.types import Moment
@@ -92,13 +93,41 @@ def test_too_many_failed_rounds_end_the_run_with_a_sentence(tiny_data: Federated
     spoilt = spoil(tiny_data, train_users(tiny_data))
     rounds = simulate(federation(spoilt), find_algorithm("fedavg"), Plan(9, 4, TRAINING, max_failed_rounds=2))
     for _ in range(3):
-        next(rounds)
+        assert next(rounds).failed == "0 usable clients, at least 1 are needed"
     with pytest.raises(
         TurboSVMError,
-        match=r"3 rounds failed, fewer than 1 of their clients being usable \(max_failed_rounds is 2\); "
-        r"last, user 'user-\d+': 'body.weight' is not finite\. If training has diverged",
+        match=r"3 rounds failed \(max_failed_rounds is 2\)\. Round 3: 0 usable clients, at least 1 are needed; "
+        r"user 'user-\d+': 'body.weight' is not finite\. If training has diverged, try smaller learning rates\.",
     ):
         next(rounds)
+
+
+def test_failed_rounds_are_counted_in_all_not_in_a_row(tiny_data: FederatedData) -> None:
+    spoilt = spoil(tiny_data, train_users(tiny_data)[:4])
+    plan = Plan(40, 4, TRAINING, min_clients=4, max_failed_rounds=3)
+    rounds, seen = simulate(federation(spoilt), find_algorithm("fedavg"), plan), [False]
+    while sum(seen) < 4:
+        seen.append(next(rounds).failed is not None)
+    with pytest.raises(TurboSVMError, match="4 rounds failed"):
+        next(rounds)
+    assert any(not failed and any(seen[:place]) for place, failed in enumerate(seen))  # good rounds between bad ones
+
+
+def test_a_server_step_that_leaves_the_numbers_is_a_failed_round(tiny_data: FederatedData) -> None:
+    wild = build_algorithm("fedavgm", {"body": {"learning_rate": 3e38, "momentum": 0.0}})
+    (finished,) = simulate(federation(tiny_data), wild, Plan(1, 4, LocalTraining(1, 4, 50.0)))
+    assert finished.failed == "the server's step made 'body.weight' not finite"
+    assert not finished.failures
+    assert torch.equal(finished.model.parameters["body.weight"], tiny_net().body.weight)
+
+
+def test_a_round_that_is_held_can_be_gone_on_from_later(tiny_data: FederatedData) -> None:
+    for name in ("scaffold", "moon"):
+        plan = Plan(5, 8, TRAINING)
+        whole = list(simulate(federation(tiny_data), find_algorithm(name), plan))
+        again = list(simulate(federation(tiny_data), find_algorithm(name), plan, whole[1].standing))
+        for key, value in whole[-1].model.parameters.items():
+            assert torch.equal(value, again[-1].model.parameters[key])
 
 
 def test_abort_ends_the_run_at_the_first_bad_client(tiny_data: FederatedData) -> None:
@@ -115,22 +144,27 @@ FAST: dict[str, Any] = {"clients_per_round": 4, "client": {"batch_size": 4}, "th
 
 def test_records_say_who_and_why(tiny_data: FederatedData, tmp_path: Path) -> None:
     spoilt = spoil(tiny_data, train_users(tiny_data)[:5])
-    result = turbosvm.run("fedavg", data=spoilt, model=tiny_net(), rounds=4, out=tmp_path / "out", **FAST)
+    with pytest.warns(
+        UserWarning, match=r"fedavg seed 0: \d+ of 16 replies were bad; most often: 'body.weight' is not finite"
+    ):
+        result = turbosvm.run("fedavg", data=spoilt, model=tiny_net(), rounds=4, out=tmp_path / "out", **FAST)
     assert result.folder is not None
     lines = [json.loads(line) for line in (result.folder / "records.jsonl").read_text().splitlines()]
     failures = [failure for line in lines for failure in line["failures"]]
     assert failures
     assert all(failure["why"].endswith("is not finite") for failure in failures)
+    assert all(failure["user"] == f"user-{failure['client']}" for failure in failures)
     assert not (result.folder / "stopped.txt").exists()
     assert all(failure["client"] not in line["cohort"] for line in lines for failure in line["failures"])
 
 
 def test_dropouts_are_recorded_and_the_same_for_every_algorithm(tiny_data: FederatedData) -> None:
     client = {"batch_size": 4, "dropout": 0.4}
-    runs = [
-        turbosvm.run(name, data=tiny_data, model=tiny_net(), rounds=5, **{**FAST, "client": client})
-        for name in ("fedavg", "moon")
-    ]
+    with pytest.warns(UserWarning, match="replies were bad; most often: it did not answer before the deadline"):
+        runs = [
+            turbosvm.run(name, data=tiny_data, model=tiny_net(), rounds=5, **{**FAST, "client": client})
+            for name in ("fedavg", "moon")
+        ]
     assert [list(run.records["failures"]) for run in runs[1:]] == [list(runs[0].records["failures"])]
     told = [failure for failures in runs[0].records["failures"] for failure in failures]
     assert {failure["why"] for failure in told} == {"it did not answer before the deadline"}
@@ -139,11 +173,16 @@ def test_dropouts_are_recorded_and_the_same_for_every_algorithm(tiny_data: Feder
 
 def test_a_run_that_stops_keeps_its_records_and_tells_why(tiny_data: FederatedData) -> None:
     spoilt = spoil(tiny_data, train_users(tiny_data))
-    with pytest.warns(UserWarning, match="fedavg stopped after 2 rounds: 2 rounds failed"):
+    with pytest.warns(UserWarning, match="fedavg seed 0 stopped: 2 rounds failed"):
         result = turbosvm.run("fedavg", data=spoilt, model=tiny_net(), rounds=9, max_failed_rounds=1, **FAST)
     assert len(result.records) == 2
     assert result.stopped is not None
     assert "stopped: 2 rounds failed" in repr(result)
+    with pytest.warns(UserWarning, match="on_bad_client: abort"):
+        comparison = turbosvm.compare(
+            ["fedavg", "moon"], data=spoilt, model=tiny_net(), rounds=9, on_bad_client="abort", **FAST
+        )
+    assert [len(one.records) for one in comparison.results] == [0, 0]
     with pytest.raises(TurboSVMError, match="on_bad_client: abort"):
         turbosvm.run("fedavg", data=spoilt, model=tiny_net(), rounds=9, on_bad_client="abort", **FAST)
 
@@ -166,8 +205,8 @@ def test_in_a_comparison_the_others_go_on(
     )  # fmt: skip
     printed = capsys.readouterr().out
     assert status == 1
-    assert "fedavg seed 0 stopped after round 0: Round 1: user" in printed
-    assert "fedprox seed 0 stopped after round 0: Round 1: user" in printed
+    assert "fedavg seed 0 stopped: Round 1: user" in printed
+    assert "fedprox seed 0 stopped: Round 1: user" in printed
     (told,) = (tmp_path / "out").glob("*/fedavg-seed0/stopped.txt")
     assert told.read_text().startswith("After round 0: Round 1: user 'user-")
 

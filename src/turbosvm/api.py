@@ -1,7 +1,7 @@
 """The Python entry point: `turbosvm.run` and `turbosvm.compare`."""
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
 from turbosvm.evaluation.milestones import RoundsToTarget
 from turbosvm.experiment.config import Config
-from turbosvm.experiment.layers import merge_layers, nest
+from turbosvm.experiment.layers import merge_layers, named, nest
 from turbosvm.experiment.resolve import resolve_config
 from turbosvm.experiment.runner import run_experiment
 from turbosvm.names import OWN
@@ -82,7 +82,7 @@ class Comparison:
 
 
 def run(
-    algorithm: str = "fedavg",
+    algorithm: str | Mapping[str, Any] | None = None,
     *,
     data: str | Path | FederatedData | None = None,
     model: str | nn.Module | None = None,
@@ -97,7 +97,8 @@ def run(
     """Run one federated algorithm on one data set.
 
     Args:
-        algorithm: a name of the catalogue, or several joined by '+', such as 'fedavgm+turbosvm'.
+        algorithm: a name of the catalogue, or several joined by '+', such as 'fedavgm+turbosvm'; or the config's
+            section of that name as a dictionary. Without one, the config file's, or 'fedavg'.
         data: 'glyphs', the path of a data folder, or your own `FederatedData`.
         model: a built-in model's name, 'module:Class', or your own `nn.Module`, which is copied, not changed.
         head: the name of the model's last linear layer, where the model does not say it itself.
@@ -115,24 +116,12 @@ def run(
     Raises:
         TurboSVMError: a setting is wrong; the text says which, and what is allowed.
     """
-    resolved = _resolve(algorithm, data, model, head, preset, config, as_published, settings)
-    outcome = run_experiment(
-        resolved,
-        data if isinstance(data, FederatedData) else None,
-        model if isinstance(model, nn.Module) else None,
-        Path(out) if out else None,
-        on_record,
-    )
-    if outcome.interrupted:
-        raise KeyboardInterrupt
-    if outcome.stopped:
-        if not outcome.records or resolved.on_bad_client == "abort":
-            raise TurboSVMError(outcome.stopped)
-        sentence = f"{resolved.algorithm.name} stopped after {len(outcome.records)} rounds: {outcome.stopped}"
+    result, sentences = _run(algorithm, data, model, head, preset, config, as_published, out, on_record, settings)
+    if result.stopped and (result.records.empty or result.config.on_bad_client == "abort"):
+        raise TurboSVMError(result.stopped)
+    for sentence in sentences:
         warnings.warn(sentence, stacklevel=2)
-    frame = pd.DataFrame(outcome.records)
-    report = RunRecords.from_config(resolved.model_dump(), frame)
-    return Result(resolved, frame, outcome.module, outcome.folder, outcome.stopped, report)
+    return result
 
 
 def compare(
@@ -158,14 +147,65 @@ def compare(
         settings = [{}]
     if not names or not settings:
         raise TurboSVMError("A comparison needs at least one algorithm and one seed.")
-    results = tuple(run(name, out=out, **{**arguments, **seed}) for name in names for seed in settings)
+    results = []
+    for name in names:
+        for seed in settings:
+            result, sentences = _run(name, out=out, **_split_settings({**arguments, **seed}))
+            results.append(result)
+            for sentence in sentences:
+                warnings.warn(sentence, stacklevel=2)
     if out:
         save_report([result._report for result in results], Path(out))
-    return Comparison(results)
+    return Comparison(tuple(results))
+
+
+_ARGUMENTS = ("data", "model", "head", "preset", "config", "as_published", "on_record")
+
+
+def _split_settings(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Tell the named arguments of `run` from settings."""
+    named_ones = {name: arguments[name] for name in _ARGUMENTS if name in arguments}
+    return {**named_ones, "settings": {name: arguments[name] for name in arguments if name not in _ARGUMENTS}}
+
+
+def _run(
+    algorithm: str | Mapping[str, Any] | None,
+    data: str | Path | FederatedData | None = None,
+    model: str | nn.Module | None = None,
+    head: str | None = None,
+    preset: str = "glyphs",
+    config: str | Path | None = None,
+    as_published: bool = False,
+    out: str | Path | None = None,
+    on_record: Callable[[dict[str, Any]], None] | None = None,
+    settings: dict[str, Any] | None = None,
+) -> tuple[Result, list[str]]:
+    """Carry out a run; return its result, and what the person should be told of it."""
+    resolved = _resolve(algorithm, data, model, head, preset, config, as_published, settings or {})
+    outcome = run_experiment(
+        resolved,
+        data if isinstance(data, FederatedData) else None,
+        model if isinstance(model, nn.Module) else None,
+        Path(out) if out else None,
+        on_record,
+    )
+    if outcome.interrupted:
+        raise KeyboardInterrupt
+    frame = pd.DataFrame(outcome.records)
+    report = RunRecords.from_config(resolved.model_dump(), frame)
+    label = f"{resolved.algorithm.name} seed {resolved.seed}"
+    sentences = []
+    if outcome.stopped:
+        sentences.append(f"{label} stopped: {outcome.stopped}")
+    elif outcome.failures:
+        sentences.append(f"{label}: {outcome.failures}")
+    if report.diverged:
+        sentences.append(f"{label} diverged (its loss is not finite): try smaller learning rates.")
+    return Result(resolved, frame, outcome.module, outcome.folder, outcome.stopped, report), sentences
 
 
 def _resolve(
-    algorithm: str,
+    algorithm: str | Mapping[str, Any] | None,
     data: str | Path | FederatedData | None,
     model: str | nn.Module | None,
     head: str | None,
@@ -175,7 +215,7 @@ def _resolve(
     settings: dict[str, Any],
 ) -> Config:
     """Put the config together; own data and models appear in it by their names."""
-    names: dict[str, Any] = {"algorithm": {"name": algorithm}, "model": {}}
+    names: dict[str, Any] = {"model": {}} if algorithm is None else {"algorithm": named(algorithm), "model": {}}
     if isinstance(model, type):
         raise TurboSVMError(f"The model is the class {model.__name__}; hand over an object, {model.__name__}().")
     if data is not None and not isinstance(data, str | Path | FederatedData):

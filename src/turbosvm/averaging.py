@@ -23,6 +23,6 @@ def weighted_mean(stacked: Tensor, samples: Tensor) -> Tensor:
 def merge_buffers(stacked: dict[str, Tensor], samples: Tensor) -> dict[str, Tensor]:
     """Average running statistics; counters (integers) take the largest."""
     return {
-        name: weighted_mean(value, samples) if value.is_floating_point() else value.amax(dim=0)
+        name: weighted_mean(value, samples) if value.is_floating_point() or value.is_complex() else value.amax(dim=0)
         for name, value in stacked.items()
     }

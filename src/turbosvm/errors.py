@@ -8,10 +8,13 @@ class TurboSVMError(Exception):
     """Something the person can mend. Its text is one sentence; the command line ends with status 2 on it."""
 
 
-def unknown(kind: str, name: str, allowed: Iterable[str]) -> TurboSVMError:
-    """Build the error for a name that is not among the allowed ones, with a guess at what was meant."""
+def unknown(kind: str, name: str, allowed: Iterable[str], guesses: Iterable[str] = ()) -> TurboSVMError:
+    """Build the error for a name that is not among the allowed ones, with a guess at what was meant.
+
+    `guesses` are names that are allowed, too, but too many to list.
+    """
     names = sorted(allowed)
-    close = get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
+    close = get_close_matches(str(name).lower(), [*names, *guesses], n=1, cutoff=0.5)
     guess = f" Did you mean '{close[0]}'?" if close else ""
     return TurboSVMError(f"Unknown {kind} '{name}'; allowed: {', '.join(names)}.{guess}")
 

@@ -1,7 +1,8 @@
-"""Several groups of named tensors in one flat dictionary, and back: what safetensors and server rules can hold."""
+"""Named tensors, and several groups of them in one flat dictionary: what safetensors and server rules can hold."""
 
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor
 
 
@@ -17,3 +18,8 @@ def ungrouped(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
         group, _, name = key.partition("/")
         groups.setdefault(group, {})[name] = value
     return groups
+
+
+def zeros_like(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Zeros of the same names and shapes, sharing no memory."""
+    return {name: torch.zeros_like(value) for name, value in tensors.items()}

@@ -5,7 +5,7 @@ that a checkpoint needs, and may stop at any time.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from turbosvm.algorithms.rules import Algorithm
 from turbosvm.algorithms.server import ServerStep, init_server, merge
 from turbosvm.clients.memory import ClientMemory
 from turbosvm.clients.pooled import train_pooled
-from turbosvm.clients.replies import Failure, Gathered, OnBadClient, Reply, gather, stack
+from turbosvm.clients.replies import Failure, Gathered, OnBadClient, Reply, first_not_finite, gather, stack
 from turbosvm.clients.sampling import sample_cohort
 from turbosvm.clients.sequential import Call, train_clients
 from turbosvm.clients.training import LocalTraining
@@ -74,6 +74,8 @@ class Round:
     cohort: tuple[int, ...]
     """The clients whose work was merged; none in a round that failed."""
     failures: tuple[Failure, ...]
+    failed: str | None
+    """Why nothing was merged in this round, if so."""
     samples: int
     train_loss: float
     metrics: Metrics | None
@@ -100,8 +102,8 @@ def simulate(
     federation: Federation, algorithm: Algorithm, plan: Plan, standing: Standing | None = None
 ) -> Iterator[Round]:
     """Run an algorithm round by round, from its beginning or from where a run stands."""
-    module, data, head = federation.module, federation.data, federation.head
-    bench = Workbench(module, head)
+    module, data = federation.module, federation.data
+    bench = Workbench(module, federation.head)
     test_inputs, test_labels = held_out_samples(federation, bench.device)
     standing = standing or begin(federation, algorithm, plan)
     for number in range(standing.round + 1, plan.rounds + 1):
@@ -111,26 +113,26 @@ def simulate(
         ids = _cohort(federation, algorithm, plan, number)
         replies = _replies(bench, call, federation, algorithm, plan, ids, standing.memory)
         watch.lap("train")
-        failed = len(replies.good) < (1 if algorithm.pooled else plan.min_clients)
-        model, server, diagnostics = ServerStep(standing.model, standing.server, {})
-        if not failed:
-            cohort = stack(replies.good)
-            population = len(federation.split.train)
-            model, server, diagnostics = merge(algorithm, model, cohort, server, head, moment, population)
-            for reply in replies.good:
-                standing.memory.keep(reply.client, reply.kept)
-        load_state(module, model)
+        step = _merge(federation, algorithm, plan, standing, replies.good, moment)
+        failed = step if isinstance(step, str) else None
+        if isinstance(step, str):
+            standing = replace(standing, round=number, failed_rounds=standing.failed_rounds + 1)
+            merged, diagnostics = [], {}
+        else:
+            merged, diagnostics = replies.good, step.diagnostics
+            memory = standing.memory.keeping({reply.client: reply.kept for reply in merged})
+            standing = Standing(number, standing.failed_rounds, step.model, step.state, memory)
+        load_state(module, standing.model)
         watch.lap("merge")
         due = number % plan.evaluate_every == 0 or number == plan.rounds
         with lend_to_global(plan.seed, "layers", number, "evaluation"):
             metrics = evaluate(module, test_inputs, test_labels, len(data.classes)) if due else None
         watch.lap("evaluate")
-        standing = Standing(number, standing.failed_rounds + failed, model, server, standing.memory)
-        merged = [] if failed else replies.good
         yield Round(
             number=number,
             cohort=() if algorithm.pooled else tuple(reply.client for reply in merged),
             failures=tuple(replies.failures),
+            failed=failed,
             samples=sum(reply.samples for reply in merged),
             train_loss=float(torch.stack([reply.loss for reply in merged]).mean()) if merged else float("nan"),
             metrics=metrics,
@@ -140,7 +142,8 @@ def simulate(
             seconds=watch.seconds,
             standing=standing,
         )
-        _check_failures(standing, plan, federation, algorithm, replies)
+        if failed and standing.failed_rounds > plan.max_failed_rounds:
+            raise TurboSVMError(_too_many(standing, plan, federation, algorithm, failed, replies))
 
 
 def held_out_samples(federation: Federation, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -179,21 +182,36 @@ def _replies(
     return gathered
 
 
-def _check_failures(
-    standing: Standing, plan: Plan, federation: Federation, algorithm: Algorithm, gathered: Gathered
-) -> None:
-    """End the run when too many of its rounds have failed."""
-    if standing.failed_rounds <= plan.max_failed_rounds:
-        return
-    example, hint = "", ""
-    if gathered.failures:
-        example = f"; last, {_told(gathered.failures[-1], federation, algorithm)}"
-        diverged = all(failure.why.endswith("not finite") for failure in gathered.failures)
-        hint = " If training has diverged, try smaller learning rates." if diverged else ""
-    raise TurboSVMError(
-        f"{standing.failed_rounds} rounds failed, fewer than {plan.min_clients} of their clients being usable "
-        f"(max_failed_rounds is {plan.max_failed_rounds}){example}.{hint}"
-    )
+def _merge(
+    federation: Federation,
+    algorithm: Algorithm,
+    plan: Plan,
+    standing: Standing,
+    replies: list[Reply],
+    moment: Moment,
+) -> ServerStep | str:
+    """The server's step, or why there is none: too few clients, or a step that cannot be taken."""
+    needed = 1 if algorithm.pooled else plan.min_clients
+    if len(replies) < needed:
+        return f"{len(replies)} usable clients, at least {needed} are needed"
+    model, population = standing.model, len(federation.split.train)
+    try:
+        step = merge(algorithm, model, stack(replies), standing.server, federation.head, moment, population)
+    except TurboSVMError as error:
+        return f"the server's step failed: {error}"
+    name = first_not_finite(step.model.parameters, model.parameters)
+    return f"the server's step made '{name}' not finite" if name else step
+
+
+def _too_many(
+    standing: Standing, plan: Plan, federation: Federation, algorithm: Algorithm, failed: str, gathered: Gathered
+) -> str:
+    """The sentence that ends a run."""
+    example = f"; {_told(gathered.failures[-1], federation, algorithm)}" if gathered.failures else ""
+    hint = " If training has diverged, try smaller learning rates." if "not finite" in failed + example else ""
+    rounds = "1 round" if standing.failed_rounds == 1 else f"{standing.failed_rounds} rounds"
+    allowed = f"max_failed_rounds is {plan.max_failed_rounds}"
+    return f"{rounds} failed ({allowed}). Round {standing.round}: {failed}{example}.{hint}"
 
 
 def _told(failure: Failure, federation: Federation, algorithm: Algorithm) -> str:

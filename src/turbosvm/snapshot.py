@@ -3,6 +3,7 @@
 import torch
 
 from turbosvm.clients.memory import ClientMemory
+from turbosvm.errors import TurboSVMError
 from turbosvm.grouping import grouped, ungrouped
 from turbosvm.simulation import Standing
 from turbosvm.types import ModelState, ServerState, Weights, nbytes
@@ -40,10 +41,13 @@ def unpack(tensors: Weights, client_memory: int, device: torch.device) -> Standi
         group: {name: value.to(device) for name, value in weights.items()}
         for group, weights in ungrouped(tensors).items()
     }
-    memory = ClientMemory(client_memory)
-    for group, weights in groups.items():
-        if group.startswith(_CLIENT):
-            memory.keep(int(group.removeprefix(_CLIENT)), ungrouped(weights))
+    if "counts" not in groups or "parameters" not in groups:
+        raise TurboSVMError("These tensors are not a snapshot of a run: its counts or its parameters are missing.")
+    kept = {
+        int(group.removeprefix(_CLIENT)): ungrouped(weights)
+        for group, weights in groups.items()
+        if group.startswith(_CLIENT)
+    }
     shared = {group.removeprefix(_SHARED): weights for group, weights in groups.items() if group.startswith(_SHARED)}
     counts = groups["counts"]
     return Standing(
@@ -51,5 +55,5 @@ def unpack(tensors: Weights, client_memory: int, device: torch.device) -> Standi
         int(counts["failed_rounds"]),
         ModelState(groups["parameters"], groups.get("buffers", {})),
         ServerState(groups.get("body", {}), groups.get("head", {}), shared),
-        memory,
+        ClientMemory(client_memory).keeping(kept),
     )

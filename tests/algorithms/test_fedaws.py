@@ -64,3 +64,12 @@ def test_values_out_of_range_are_refused() -> None:
     for options in ({"margin": 0.0}, {"learning_rate": -1.0}, {"beta1": 1.0}):
         with pytest.raises(TurboSVMError, match="must be"):
             FedAwS(**options)  # type: ignore[arg-type]
+
+
+def test_classes_that_are_nearly_the_same_are_pushed_apart() -> None:
+    clients = torch.tensor([[[1.0, 0.0], [1.0, 1e-5]]])
+    rule = FedAwS(optimiser="sgd", learning_rate=0.1)
+    merged = rule.merge(clients[0], clients, torch.tensor([1]), rule.init(clients[0]), MOMENT)
+    assert merged.embeddings[0, 1] < -0.01
+    assert merged.embeddings[1, 1] > 0.01
+    assert merged.embeddings.dtype == torch.float32

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from tests.algorithms.rounds import cohort, linear, one_user, train, with_options
+from tests.algorithms.rounds import FIRST, HEAD, cohort, linear, one_user, train, with_options
 from tests.conftest import tiny_net
 from turbosvm.algorithms.local.amsgrad import LocalAMSGrad
 from turbosvm.algorithms.local.fafed import Fafed
 from turbosvm.algorithms.local.scaffold import Scaffold
+from turbosvm.algorithms.rules import Assignment
 from turbosvm.algorithms.server import init_server, merge
 from turbosvm.clients.memory import ClientMemory
 from turbosvm.clients.replies import Reply, stack
@@ -22,7 +23,7 @@ from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
 from turbosvm.grouping import grouped
 from turbosvm.models.contract import find_head, load_state, state_of
-from turbosvm.types import Moment
+from turbosvm.types import ModelState, Moment
 
 SIGMA = 1 / (1 + exp(-1))
 
@@ -30,8 +31,7 @@ SIGMA = 1 / (1 + exp(-1))
 def test_scaffold_two_steps_by_hand() -> None:
     """x = 1 of class 0 from W = 0. c = (0.2, -0.2), c_n = (0.1, -0.1), so each step of size 1 also moves by -+0.1.
     Gradients: (-1/2, 1/2), then p_0 - 1 with p_0 at a difference of logits of 2 (1/2 - 0.1) = 0.8."""
-    memory = ClientMemory(2**20)
-    memory.keep(0, {"local": {"weight": torch.tensor([[0.1], [-0.1]])}})
+    memory = ClientMemory(2**20).keeping({0: {"local": {"weight": torch.tensor([[0.1], [-0.1]])}}})
     shared = {"local": {"weight": torch.tensor([[0.2], [-0.2]])}}
     training = LocalTraining(epochs=2, batch_size=8, learning_rate=1.0)
     (reply,) = train(linear([[0.0], [0.0]]), one_user([[1.0]], [0]), with_options("scaffold"), training, shared, memory)
@@ -64,8 +64,7 @@ def fixed_point(name: str, data: FederatedData, rounds: int) -> torch.Tensor:
         call = Call(model, server.shared, Moment(number, rounds, 0))
         replies = list(train_clients(Workbench(module, head), call, data, ids, algorithm, training, memory))
         good = [reply for reply in replies if isinstance(reply, Reply)]
-        for reply in good:
-            memory.keep(reply.client, reply.kept)
+        memory = memory.keeping({reply.client: reply.kept for reply in good})
         model, server, _ = merge(algorithm, model, stack(good), server, head, Moment(number, rounds, 0), len(good))
     return model.parameters["weight"]
 
@@ -100,14 +99,14 @@ def amsgrad_reference(gradients: list[float], m: float, v: float, largest: float
 
 
 def test_localamsgrad_by_hand_and_by_the_rule() -> None:
-    """Round 1, one batch: v' is g^2, so the step is lr (1 - beta1) sign(g)."""
+    """Round 1, one batch: v and v' are g^2, so the step is lr (1 - beta1) sign(g)."""
     options = {"learning_rate": 0.1, "beta1": 0.5, "beta2": 0.75}
     algorithm = with_options("localamsgrad", "local", **options)
     data = one_user([[1.0]], [0])
     (reply,) = train(linear([[0.0], [0.0]]), data, algorithm, LocalTraining(1, 8, 1.0))
     assert reply.model.parameters["weight"].squeeze().tolist() == pytest.approx([0.05, -0.05], abs=1e-6)
     assert reply.sent["local"]["m/weight"].squeeze().tolist() == pytest.approx([-0.25, 0.25], abs=1e-6)
-    assert reply.sent["local"]["v/weight"].squeeze().tolist() == pytest.approx([0.0625, 0.0625], abs=1e-6)
+    assert reply.sent["local"]["v/weight"].squeeze().tolist() == pytest.approx([0.25, 0.25], abs=1e-6)
     # a later round, two batches, from moments that the server sent
     given = {"m": 0.3, "v": 0.2, "largest": 0.4}
     shared = {
@@ -129,14 +128,34 @@ def test_localamsgrad_by_hand_and_by_the_rule() -> None:
     assert float(later.sent["local"]["v/weight"][0]) == pytest.approx(v, abs=1e-6)
 
 
+def test_localamsgrad_in_its_first_round_divides_by_the_largest_v_so_far() -> None:
+    """Features (1, 0), then (0, 1): the second weight's first gradient comes late, and its v with it."""
+    options = {"learning_rate": 0.1, "beta1": 0.5, "beta2": 0.75, "eps": 1e-12}
+    algorithm = with_options("localamsgrad", "local", **options)
+    start = {"weight": torch.zeros(1, 2)}
+    client = Assignment(ModelState(start, {}), algorithm.local.share(ModelState(start, {}), HEAD), {}, 1.0, FIRST)
+    gradients = iter([{"weight": torch.tensor([[0.4, 0.0]])}, {"weight": torch.tensor([[0.0, 0.4]])}])
+    one = algorithm.local.step(start, lambda _: next(gradients), algorithm.local.begin(client), client)
+    two = algorithm.local.step(one.parameters, lambda _: next(gradients), one.carried, client)
+    assert one.parameters["weight"][0, 0].item() == pytest.approx(-0.1 * 0.2 / 0.4)
+    m, largest = 0.1, 0.4  # the first weight's m has halved, its v has fallen, v' has not
+    assert (two.parameters["weight"] - one.parameters["weight"])[0].tolist() == pytest.approx(
+        [-0.1 * m / largest, -0.1 * 0.2 / sqrt(0.25 * 0.16)]
+    )
+
+
 def test_localamsgrads_server_averages_and_its_denominator_only_grows() -> None:
     shared = {"rounds": torch.tensor(1.0), "largest/w": torch.tensor([3.0, 0.5])}
     sent = {"m/w": torch.tensor([[1.0, 1.0], [5.0, 5.0]]), "v/w": torch.tensor([[4.0, 4.0], [0.0, 0.0]])}
-    merged = LocalAMSGrad().merge(shared, sent, cohort([1, 3], w=[[0.0], [0.0]]), 10)
+    merged = LocalAMSGrad(eps=1e-3).merge(shared, sent, cohort([1, 3], w=[[0.0], [0.0]]), 10)
     assert merged["m/w"].tolist() == [4.0, 4.0]
     assert merged["v/w"].tolist() == [1.0, 1.0]
     assert merged["largest/w"].tolist() == [3.0, 1.0]
     assert merged["rounds"] == 2
+    small = {"m/w": torch.zeros(2, 2), "v/w": torch.zeros(2, 2)}
+    first = {"rounds": torch.tensor(0.0), "largest/w": torch.zeros(2)}
+    lowest = LocalAMSGrad(eps=1e-3).merge(first, small, cohort([1, 3], w=[[0.0], [0.0]]), 10)
+    assert lowest["largest/w"].tolist() == pytest.approx([1e-3, 1e-3])
 
 
 def test_fafed_by_hand() -> None:
@@ -163,6 +182,19 @@ def test_fafed_by_hand() -> None:
         linear([[0.0], [0.0]]), one_user([[1.0]], [0]), algorithm, LocalTraining(1, 8, 1.0), {"local": shared}
     )
     assert float(later.model.parameters["weight"][0]) == pytest.approx(-0.1 * 0.2 / (0.5 + 0.5), abs=1e-6)
+
+
+def test_fafeds_denominator_stays_for_the_whole_round() -> None:
+    rule = Fafed(learning_rate=1.0, alpha=0.5, beta=0.0, rho=0.5)
+    start = {"weight": torch.zeros(1, 1)}
+    shared = {"rounds": torch.tensor(1.0), "m/weight": torch.tensor([[1.0]]), "v/weight": torch.tensor([[0.25]])}
+    client = Assignment(ModelState(start, {}), shared, {}, 1.0, FIRST)
+    carried, parameters = rule.begin(client), start
+    for _ in range(3):  # the gradient is 10 everywhere, so m stays 10 + 0.5 (m - 10), and v would be 100
+        parameters, carried = rule.step(parameters, lambda _: {"weight": torch.tensor([[10.0]])}, carried, client)
+    steps = [1.0, 10 + 0.5 * (1 - 10), 10 + 0.5 * (5.5 - 10)]
+    assert float(parameters["weight"]) == pytest.approx(-sum(steps) / (0.5 + 0.5))
+    assert float(carried["v/weight"]) == 100.0
 
 
 def test_fafed_touches_batchnorms_statistics_once_a_batch() -> None:

@@ -67,9 +67,8 @@ def test_with_weight_zero_all_are_fedavg_bit_for_bit(
 def moon_step() -> tuple[nn.Module, FederatedData, ClientMemory]:
     """A model whose global features are (x, 0) and whose client's previous features were (x, x)."""
     module = nn.Sequential(linear([[1.0], [0.0]]), linear([[0.0, 0.0], [0.0, 0.0]]))
-    memory = ClientMemory(2**20)
     kept = {**state_of(module).parameters, "0.weight": torch.tensor([[1.0], [1.0]])}
-    memory.keep(0, {"objective": kept})
+    memory = ClientMemory(2**20).keeping({0: {"objective": kept}})
     return module, one_user([[1.0]], [0]), memory
 
 
@@ -94,11 +93,10 @@ def test_moon_without_a_previous_model_is_fedavg_and_with_one_is_not(tiny_data: 
     first, plain_first = (
         train(net, tiny_data, one, training, head=head) for net, one in zip(nets, (moon, plain), strict=True)
     )
-    memory = ClientMemory(2**20)
     for mine, other in zip(first, plain_first, strict=True):
         assert all(torch.equal(value, other.model.parameters[key]) for key, value in mine.model.parameters.items())
         assert torch.equal(mine.kept["objective"]["head.weight"], mine.model.parameters["head.weight"])
-        memory.keep(mine.client, mine.kept)
+    memory = ClientMemory(2**20).keeping({mine.client: mine.kept for mine in first})
     again, plain_again = (
         train(net, tiny_data, one, training, memory=memory, head=head, moment=Moment(2, 10, 0))
         for net, one in zip((tiny_net(1), tiny_net(1)), (moon, plain), strict=True)

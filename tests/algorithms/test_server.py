@@ -113,3 +113,8 @@ def test_without_a_head_rule_the_body_rule_merges_all() -> None:
         "body": [1.0],
         "head.weight": [2.0],
     }
+
+
+def test_complex_buffers_are_averaged_too() -> None:
+    merged = merge_buffers({"angles": torch.tensor([[1 + 1j], [1 + 5j]])}, torch.tensor([1, 3]))
+    assert merged["angles"].tolist() == [1 + 4j]

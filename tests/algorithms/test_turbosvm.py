@@ -82,7 +82,11 @@ def test_options_reach_the_rule(tiny_data: FederatedData) -> None:
 
 def test_a_run_that_diverges_ends_as_one_of_fedavg_does(tiny_data: FederatedData) -> None:
     wild = FAST | {"client": {"learning_rate": 1e30}}
-    comparison = turbosvm.compare(["turbosvm", "fedavg"], data=tiny_data, model=tiny_net(), rounds=3, **wild)
+    with pytest.warns(UserWarning, match="seed 0") as warned:
+        comparison = turbosvm.compare(["turbosvm", "fedavg"], data=tiny_data, model=tiny_net(), rounds=3, **wild)
+    told = [str(one.message) for one in warned]
+    assert "turbosvm seed 0: 8 of 12 replies were bad, and 2 of 3 rounds merged nothing" in told[0]
+    assert any(sentence.startswith("fedavg seed 0 diverged") for sentence in told)
     assert len(comparison.results) == 2
     for result in comparison.results:
         assert len(result.records) == 3

@@ -41,6 +41,7 @@ def test_good_replies_are_stacked_in_their_order() -> None:
         (replace(reply(4), model=ModelState({"w": torch.zeros(2)}, START.buffers)), "parameter 'b' is missing"),
         (replace(reply(4), model=ModelState(START.parameters, {})), "buffer 'mean' is missing"),
         (replace(reply(4), sent={"local": {"c": torch.tensor([float("nan")])}}), "'c' is not finite"),
+        (replace(reply(4), sent={"local": {"mean": torch.full((7,), float("nan"))}}), "'mean' is not finite"),
         (Failure(4, "it did not answer before the deadline"), "it did not answer before the deadline"),
     ],
 )
@@ -59,8 +60,12 @@ def test_infinities_that_a_buffer_always_had_are_not_a_fault() -> None:
 
 
 def test_as_published_numbers_that_are_not_finite_become_small_ones() -> None:
-    good, failures = gather([reply(1, (float("nan"), 3.0), mean=float("-inf"))], START, "replace")
-    assert not failures
+    bad = replace(reply(1, (float("nan"), 3.0), mean=float("-inf")), kept={"local": {"c": torch.ones(1)}})
+    good, failures = gather([bad, reply(2)], START, "replace")
+    assert failures == [Failure(1, "'w' is not finite; replaced by 1e-05")]
+    assert [one.client for one in good] == [1, 2]
+    assert good[0].kept == {}
+    assert torch.equal(good[0].model.buffers["mask"], START.buffers["mask"])
     assert good[0].model.parameters["w"].tolist() == pytest.approx([1e-5, 3.0])
     assert good[0].model.buffers["mean"].tolist() == pytest.approx([1e-5])
     assert gather([reply(1, samples=0)], START, "replace").failures

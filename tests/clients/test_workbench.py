@@ -1,5 +1,7 @@
 """What the head sees, whatever the model does with it."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -7,6 +9,7 @@ from torch.nn import functional
 
 import turbosvm
 from tests.conftest import tiny_net
+from turbosvm.clients import workbench
 from turbosvm.clients.workbench import Workbench
 from turbosvm.data.federated import FederatedData
 from turbosvm.models.contract import find_head, state_of
@@ -48,6 +51,53 @@ def test_recurrent_models_have_features_too() -> None:
     assert bench.features(bench.run(tokens)[1], 3).shape == (3, 256)
     assert bench.features_of(start, tokens).shape == (3, 256)
     assert not torch.equal(bench.features_of(halved, tokens), bench.features_of(start, tokens))
+
+
+def normed() -> nn.Module:
+    torch_state = torch.get_rng_state()
+    net = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 3))
+    torch.set_rng_state(torch_state)
+    return net
+
+
+def test_references_run_in_training_mode_as_the_trained_model_does() -> None:
+    net = normed()
+    bench, inputs = Workbench(net, find_head(net, "2")), torch.randn(6, 4)
+    start = state_of(net)
+    bench.load(start)
+    assert torch.equal(bench.features_of(start, inputs), bench.features(bench.run(inputs)[1], 6))
+    assert torch.equal(start.buffers["1.running_mean"], torch.zeros(5))  # the reference's own numbers stay
+
+
+def test_class_features_are_taken_in_evaluation_mode_and_change_nothing() -> None:
+    net = normed()
+    bench, inputs, labels = Workbench(net, find_head(net, "2")), torch.randn(6, 4), torch.tensor([0, 2, 2, 0, 0, 2])
+    bench.load(state_of(net))
+    for _ in range(3):
+        bench.run(inputs)  # moves the running statistics
+    before = state_of(net)
+    sums, counts = bench.class_features(inputs, labels, 3)
+    net.eval()
+    with torch.no_grad():
+        features = net[1](net[0](inputs))  # type: ignore[index]
+    torch.testing.assert_close(sums[0], features[labels == 0].sum(dim=0))
+    assert counts.tolist() == [3, 0, 3]
+    assert all(torch.equal(value, before.buffers[name]) for name, value in net.named_buffers())
+
+
+def test_moon_needs_two_models_more_however_many_batches_and_clients(
+    tiny_data: FederatedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies: list[nn.Module] = []
+
+    def copy(module: nn.Module) -> nn.Module:
+        copies.append(deepcopy(module))
+        return copies[-1]
+
+    monkeypatch.setattr(workbench, "deepcopy", copy)
+    client = {"batch_size": 2, "epochs": 2}
+    turbosvm.run("moon", data=tiny_data, model=tiny_net(), rounds=4, clients_per_round=12, client=client, threads=1)
+    assert len(copies) == 2
 
 
 class UsesItsHeadByHand(nn.Module):

@@ -21,7 +21,7 @@ from turbosvm.clients.workbench import Workbench
 from turbosvm.data.federated import FederatedData
 from turbosvm.data.split import split_users
 from turbosvm.models.contract import find_head
-from turbosvm.simulation import Federation, Plan, Round, Standing, simulate
+from turbosvm.simulation import Federation, Plan, Round, Standing, begin, simulate
 from turbosvm.snapshot import pack, unpack
 from turbosvm.types import Cohort, Moment, Weights
 
@@ -215,6 +215,15 @@ def test_a_checkpoint_in_the_middle_changes_nothing(name: str, tiny_data: Federa
     end, other = pack(whole[-1].standing), pack(resumed[-1].standing)
     assert set(end) == set(other)
     assert all(torch.equal(value, other[key]) for key, value in end.items())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_checkpoint_before_the_first_round_is_one_too(name: str, tiny_data: FederatedData) -> None:
+    setup, algorithm = federation(tiny_data), find_algorithm(name)
+    written = save(pack(begin(setup, algorithm, Plan(ROUNDS, 6, TRAINING))))
+    resumed = rounds(federation(tiny_data), algorithm, unpack(load(written), 2**20, CPU), last=1)[0]
+    straight = rounds(federation(tiny_data), algorithm, last=1)[0]
+    assert all(torch.equal(value, resumed.model.parameters[key]) for key, value in straight.model.parameters.items())
 
 
 @pytest.mark.parametrize("name", FEDERATED)

@@ -98,11 +98,11 @@ def test_rules_can_be_chosen_part_by_part_and_the_name_says_so() -> None:
     [
         (
             {"body": {"rule": "turbosvm"}},
-            "Unknown algorithm with a body rule of its own 'turbosvm'; allowed: fedadagrad",
+            "Unknown body rule 'turbosvm'; allowed: fedadagrad",
         ),
         (
             {"head": {"rule": "svm"}},
-            "Unknown algorithm with a head rule of its own 'svm'; allowed: fedavg, fedaws, turbosvm",
+            "Unknown head rule 'svm'; allowed: fedavg, fedaws, turbosvm",
         ),
     ],
 )

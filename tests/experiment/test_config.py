@@ -132,6 +132,8 @@ def test_a_name_and_its_options_can_come_from_different_layers() -> None:
             {"fedavgm": {"name": {}}},
             "Unknown config key in 'fedavgm' 'name'; allowed: body, buffers, head, local, objective",
         ),
+        ({"fedprx": {"objective": {"mu": 1}}}, "Unknown config key 'fedprx'.*Did you mean 'fedprox'"),
+        ({"algorithm": {"body": {"rule": ["x"]}}}, "Unknown body rule .*allowed: fedadagrad"),
         ({"turbosvm": {"cost": 1}}, "'turbosvm.cost' is not there; did you mean 'turbosvm.head.cost'"),
         ({"head": {"cost": 1}}, "Config key 'head' is not there; did you mean 'algorithm.head'"),
         ({"fedavgm": {"body": {"junk": 3}}}, "Unknown option in the body rule of fedavgm 'junk'"),
@@ -223,3 +225,28 @@ def test_a_resolved_config_resolves_to_itself(tmp_path: Path) -> None:
         first = resolve_config(overrides={"algorithm": name}, as_published=name == "scaffold")
         (tmp_path / "saved.yaml").write_text(first.to_yaml())
         assert resolve_config(file=tmp_path / "saved.yaml") == first
+
+
+def test_what_is_said_of_an_algorithm_counts_where_a_part_is_taken_from_it() -> None:
+    overrides = {
+        "algorithm": {"name": "fedavg", "body": {"rule": "fedadam"}, "local": {"rule": "scaffold"}},
+        "fedadam": {"body": {"beta1": 0.5}},
+    }
+    config = resolve_config("shakespeare", overrides=overrides, as_published=True)
+    assert config.algorithm.name == "scaffold+fedadam"
+    assert (config.algorithm.body["beta1"], config.algorithm.body["learning_rate"]) == (0.5, 0.01)
+    assert config.algorithm.buffers == "frozen"
+    assert resolve_config(overrides={"algorithm": {"local": {"rule": "scaffold"}}}).algorithm.body == {
+        "weighting": "equal"
+    }
+
+
+def test_a_file_for_another_algorithm_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text("algorithm: {name: fedprox, objective: {mu: 0.5}}")
+    with pytest.raises(TurboSVMError, match="The config file is for fedprox, not for fedavg"):
+        resolve_config(file=tmp_path / "own.yaml", overrides={"algorithm": "fedavg"})
+    assert resolve_config(file=tmp_path / "own.yaml").algorithm.objective == {"mu": 0.5}
+
+
+def test_names_may_be_written_as_papers_write_them() -> None:
+    assert resolve_config(overrides={"algorithm": "FedAvgM + TurboSVM"}).algorithm.name == "fedavgm+turbosvm"

@@ -107,3 +107,11 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
 def test_reports_need_no_torch() -> None:
     code = "import sys, turbosvm.report.tables, turbosvm.report.curves; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_runs_that_ended_early_can_be_seen_in_the_table() -> None:
+    whole, short = run("fedavg", 0, [0.1, 0.9, 0.9]), run("fedavg", 1, [0.1, 0.2])
+    empty = RunRecords("fedavg", "glyphs", 2, 0.7, pd.DataFrame())
+    row = summary([whole, short, empty]).iloc[0]
+    assert row["seeds"] == "2 of 3"
+    assert row["at round"] == f"{short.final['round']} to {whole.final['round']}"

@@ -36,7 +36,7 @@ CATALOGUE: dict[str, Algorithm] = {
             ModelContrastive(),
             SGD(),
             Mean(),
-            about="features like the global model's, unlike the client's last ones",
+            about="features like the global model's, not its last",
             as_published={"objective": {"contrast": False}},
         ),
         Algorithm("fedproc", Prototypes(), SGD(), Mean(), about="features near the global prototype of their class"),
@@ -63,7 +63,7 @@ CATALOGUE: dict[str, Algorithm] = {
             SGD(),
             Mean(),
             TurboSVM(),
-            about="averages support vectors, spreads classes along SVM normals",
+            about="averages support vectors, spreads classes apart",
             as_published={"head": {"max_iter": 50}},
         ),
         Algorithm("centralised", Plain(), SGD(), Mean(), pooled=True, about="no federation: all samples in one pool"),
@@ -84,13 +84,17 @@ def rows_of(name: str) -> list[Algorithm]:
         raise TurboSVMError(f"'{name}': algorithms to compare are separated by spaces, those to combine by '+'.")
     names = name.split("+")
     for one in names:
-        if one not in CATALOGUE:
+        if _plain(one) not in CATALOGUE:
             raise unknown(f"algorithm (in '{name}')" if len(names) > 1 else "algorithm", one, CATALOGUE)
-    rows = [CATALOGUE[one] for one in dict.fromkeys(names)]
+    rows = [CATALOGUE[one] for one in dict.fromkeys(map(_plain, names))]
     if len(rows) > 1 and any(row.pooled for row in rows):
         raise TurboSVMError(f"'{name}': centralised training has no clients and no server, so nothing joins it.")
     order = list(PARTS)
     return sorted(rows, key=lambda row: [order.index(part) for part in parts_of(row)])
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower()
 
 
 def find_algorithm(name: str) -> Algorithm:

@@ -9,6 +9,7 @@ def algorithms(
     traffic: Annotated[
         bool, typer.Option("--traffic", help="Count, in a real round, what each sends and has a client keep.")
     ] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the table as Markdown.")] = False,
 ) -> None:
     """List the algorithms; join several by '+' to combine them, e.g. fedavgm+turbosvm."""
     import pandas as pd
@@ -18,12 +19,8 @@ def algorithms(
     from turbosvm.algorithms.rules import PARTS
     from turbosvm.cli.session import print_table
     from turbosvm.experiment.traffic import traffic_table
+    from turbosvm.report.tables import markdown
 
-    console = Console()
-    if traffic:
-        console.print("Megabytes a client receives / sends in a round, and keeps until its next:")
-        print_table(traffic_table(list(CATALOGUE)), console)
-        return
     rows = [
         {
             "algorithm": row.name,
@@ -32,4 +29,11 @@ def algorithms(
         }
         for row in CATALOGUE.values()
     ]
-    print_table(pd.DataFrame(rows), console)
+    table = traffic_table(list(CATALOGUE)) if traffic else pd.DataFrame(rows)
+    if as_markdown:
+        typer.echo(markdown(table), nl=False)
+        return
+    console = Console()
+    if traffic:
+        console.print("Megabytes that a client receives / sends in a round / keeps until its next one:")
+    print_table(table, console)

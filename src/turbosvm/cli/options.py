@@ -34,20 +34,25 @@ def config_from(
     file: Path | None,
     assignments: Iterable[str] | None,
     as_published: bool,
-    **named: Any,
+    **given: Any,
 ) -> "Config":
     """Put a config together from the command line; named options win over --set."""
-    from turbosvm.experiment.layers import merge_layers, parse_assignments
+    from turbosvm.errors import TurboSVMError
+    from turbosvm.experiment.layers import merge_layers, named, parse_assignments
     from turbosvm.experiment.resolve import resolve_config
 
     options = {
         "algorithm": {"name": algorithm},
-        "data": {"name": named.get("data")},
-        "model": {"name": named.get("model"), "head": named.get("head")},
-        "rounds": named.get("rounds"),
-        "seed": named.get("seed"),
+        "data": {"name": given.get("data")},
+        "model": {"name": given.get("model"), "head": given.get("head")},
+        "rounds": given.get("rounds"),
+        "seed": given.get("seed"),
     }
-    overrides = merge_layers([parse_assignments(assignments or ()), _given(options)])
+    assigned = parse_assignments(assignments or ())
+    named_there = named(assigned.get("algorithm", {}))
+    if isinstance(named_there, dict) and named_there.get("name", algorithm) != algorithm:
+        raise TurboSVMError(f"The algorithm is {algorithm}, and {named_there['name']} in --set algorithm.name; which?")
+    overrides = merge_layers([assigned, _given(options)])
     return resolve_config(preset, file, overrides, as_published)
 
 

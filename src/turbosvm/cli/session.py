@@ -33,23 +33,26 @@ def carry_out(configs: list[Config], out: Path, name: str) -> None:
     plain_name = re.sub(r"[^\w.-]+", "-", data.name)
     root = new_folder(out, f"{datetime.now():%Y%m%d-%H%M%S}-{name}-{plain_name}")
     labels = [f"{config.algorithm.name} seed {config.seed}" for config in configs]
-    interrupted, folders, stopped = False, [], []
+    interrupted, all_well, folders, told = False, True, [], []
     with RoundsDisplay(labels, configs[0].rounds, console) as display:
         for label, config in zip(labels, configs, strict=True):
             outcome = run_experiment(config, data, root=root, on_record=display.watch(label))
             folders.append(outcome.folder)
             if outcome.stopped:
-                stopped.append(f"{label} stopped after round {len(outcome.records)}: {outcome.stopped}")
+                told.append(f"{label} stopped: {outcome.stopped}")
+            elif outcome.failures:
+                told.append(f"{label}: {outcome.failures}")
+            all_well &= outcome.stopped is None and (outcome.worked or outcome.interrupted)
             if outcome.interrupted:
                 interrupted = True
                 break
     _show([read_run(folder) for folder in folders if folder], root, console)
-    for sentence in stopped:
+    for sentence in told:
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)
     if interrupted:
         console.print("Stopped; the records so far are kept.")
         raise typer.Exit(130)
-    if stopped:
+    if not all_well:
         raise typer.Exit(1)
 
 
@@ -74,10 +77,9 @@ def _prepare(configs: list[Config], console: Console) -> FederatedData:
 
 def _show(runs: list[RunRecords], root: Path, console: Console) -> None:
     table = summary(runs)
-    if table.empty:
-        return
-    save_report(runs, root)
-    print_table(table, console)
+    if not table.empty:
+        save_report(runs, root)
+        print_table(table, console)
     for run in runs:
         if run.diverged:
             console.print(

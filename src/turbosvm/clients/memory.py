@@ -1,9 +1,10 @@
 """What clients keep between the rounds that they take part in, by client: in memory, beyond a budget on disk."""
 
+import itertools
 import shutil
 import tempfile
 import weakref
-from collections import OrderedDict
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -14,60 +15,81 @@ from turbosvm.files import write_atomically
 from turbosvm.grouping import grouped, ungrouped
 from turbosvm.types import Weights, nbytes
 
+Parts = Mapping[str, Weights]
+
 
 class ClientMemory:
-    """Named tensors of each client and part, on the CPU; those used longest ago go to disk first.
+    """Named tensors of each client and part, on the CPU; those kept longest ago go to disk first.
+
+    It never changes: `keeping` returns a new one, which shares what is the same. So whoever holds the memory of a round
+    can go on from that round, whatever came after it.
 
     Args:
         budget: Bytes that may lie in memory.
     """
 
     def __init__(self, budget: int) -> None:
-        self._budget, self._used = budget, 0
-        self._held: OrderedDict[int, Weights] = OrderedDict()
-        self._on_disk: dict[int, Path] = {}
-        self._folder: Path | None = None
+        self._budget = budget
+        self._kept: dict[int, Weights | _OnDisk] = {}  # oldest first
+        self._folder = _Folder()
 
     @property
     def clients(self) -> list[int]:
         """Who has something to remember, in order."""
-        return sorted({*self._held, *self._on_disk})
+        return sorted(self._kept)
 
     @property
     def on_disk(self) -> list[int]:
         """Whose memory lies on disk, in order."""
-        return sorted(self._on_disk)
+        return sorted(client for client, kept in self._kept.items() if isinstance(kept, _OnDisk))
 
     def recall(self, client: int, device: torch.device) -> dict[str, Weights]:
         """What a client kept, by part; nothing if it never took part."""
-        if client in self._held:
-            self._held.move_to_end(client)
-            flat = self._held[client]
-        elif client in self._on_disk:
-            flat = load_file(self._on_disk[client])
-        else:
-            return {}
+        kept = self._kept.get(client, {})
+        flat = load_file(kept.path) if isinstance(kept, _OnDisk) else kept
         return ungrouped({name: value.to(device) for name, value in flat.items()})
 
-    def keep(self, client: int, parts: dict[str, Weights]) -> None:
-        """Remember what a client keeps, in the place of what it kept before."""
-        flat = {name: value.detach().to("cpu", copy=True) for name, value in grouped(parts).items()}
-        if client in self._held:
-            self._used -= nbytes(self._held.pop(client))
-        if not flat:
-            return
-        self._held[client] = flat
-        self._used += nbytes(flat)
-        self._on_disk.pop(client, None)
-        while self._used > self._budget:
-            self._write_oldest()
+    def keeping(self, new: Mapping[int, Parts]) -> "ClientMemory":
+        """The memory after these clients have put what they keep in the place of what they kept before."""
+        after = ClientMemory(self._budget)
+        after._folder = self._folder
+        after._kept = {client: kept for client, kept in self._kept.items() if client not in new}
+        for client, parts in new.items():
+            flat = {name: value.detach().to("cpu", copy=True) for name, value in grouped(parts).items()}
+            if flat:
+                after._kept[client] = flat
+        after._make_room()
+        return after
 
-    def _write_oldest(self) -> None:
-        client, flat = self._held.popitem(last=False)
-        self._used -= nbytes(flat)
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="turbosvm-clients-"))
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        path = self._folder / f"{client}.safetensors"
+    def _make_room(self) -> None:
+        held = {client: kept for client, kept in self._kept.items() if not isinstance(kept, _OnDisk)}
+        used = nbytes(*held.values())
+        for client, kept in held.items():
+            if used <= self._budget:
+                return
+            self._kept[client] = self._folder.write(client, kept)
+            used -= nbytes(kept)
+
+
+class _OnDisk:
+    """A file that goes away with the last memory that knows it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        weakref.finalize(self, path.unlink, missing_ok=True)
+
+
+class _Folder:
+    """A temporary folder, made when first needed, and gone with the last memory that uses it."""
+
+    def __init__(self) -> None:
+        self._path: Path | None = None
+        self._numbers = itertools.count()
+
+    def write(self, client: int, flat: Weights) -> _OnDisk:
+        if self._path is None:
+            self._path = Path(tempfile.mkdtemp(prefix="turbosvm-clients-"))
+            weakref.finalize(self, shutil.rmtree, self._path, ignore_errors=True)
+        path = self._path / f"{client}-{next(self._numbers)}.safetensors"
         write_atomically(path, to_safetensors({name: value.contiguous() for name, value in flat.items()}))
-        self._on_disk[client] = path
+        return _OnDisk(path)

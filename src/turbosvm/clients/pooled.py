@@ -19,6 +19,9 @@ from turbosvm.clients.workbench import Workbench
 from turbosvm.data.federated import FederatedData
 from turbosvm.randomness import lend_to_global, numpy_generator
 
+POOL = -1
+"""What stands where otherwise the index of a client does."""
+
 
 def train_pooled(
     bench: Workbench,
@@ -37,7 +40,7 @@ def train_pooled(
     samples = data.tensors(places[drawn], bench.device)
     order = iter(torch.arange(budgets[-1]).split(training.batch_size))
     with lend_to_global(moment.seed, "layers", moment.round, "pool"):
-        return attempt(0, lambda: train_client(bench, call, 0, samples, order, algorithm, training, {}))
+        return attempt(POOL, lambda: train_client(bench, call, POOL, samples, order, algorithm, training, {}))
 
 
 def draw(size: int, first: int, count: int, seed: int) -> npt.NDArray[np.int64]:

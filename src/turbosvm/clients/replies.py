@@ -1,7 +1,7 @@
 """What comes back from the clients of a round: good replies are stacked into a cohort, bad ones are told of.
 
 A reply is bad if the client has no samples, failed while training, did not answer in time, or sent numbers of another
-shape or that are not finite. No number is ever mended in silence.
+shape or that are not finite. No number is ever mended in silence: where one asks for that, it is told of as well.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from torch import Tensor
 from turbosvm.types import Cohort, ModelState, Weights, nbytes
 
 OnBadClient = Literal["skip", "abort", "replace"]
-"""Leave it out; end the run; or put a small number in the place of each that is not finite, as the published code."""
+"""Leave it out; end the run; or put SMALL where a number is not finite, as the paper's published code does."""
 
 SMALL = 1e-5
 
@@ -52,16 +52,22 @@ class Gathered(NamedTuple):
 
 def gather(replies: Iterable[Reply | Failure], start: ModelState, on_bad_client: OnBadClient) -> Gathered:
     """Tell the good replies from the bad, given the model that was sent out."""
-    good, failures = [], []
+    good: list[Reply] = []
+    failures: list[Failure] = []
     for reply in replies:
-        if isinstance(reply, Reply) and on_bad_client == "replace":
-            reply = _replaced(reply)
-        failure = reply if isinstance(reply, Failure) else _fault(reply, start)
-        if failure is None:
-            good.append(reply)
+        if isinstance(reply, Failure):
+            failures.append(reply)
+        elif why := _misfit(reply, start):
+            failures.append(Failure(reply.client, why))
+        elif name := _not_finite(reply, start):
+            mended = on_bad_client == "replace"
+            failures.append(
+                Failure(reply.client, f"'{name}' is not finite{f'; replaced by {SMALL}' if mended else ''}")
+            )
+            good += [_mended(reply, start)] if mended else []
         else:
-            failures.append(failure)
-    return Gathered(good, failures)  # type: ignore[arg-type]
+            good.append(reply)
+    return Gathered(good, failures)
 
 
 def stack(replies: Sequence[Reply]) -> Cohort:
@@ -80,42 +86,53 @@ def _stacked(all_weights: Sequence[Weights]) -> Weights:
     return {name: torch.stack([weights[name] for weights in all_weights]) for name in all_weights[0]}
 
 
-def _fault(reply: Reply, start: ModelState) -> Failure | None:
+def _misfit(reply: Reply, start: ModelState) -> str | None:
+    """What of a reply does not fit the model that was sent out."""
     if reply.samples < 1:
-        return Failure(reply.client, "it has no samples")
+        return "it has no samples"
     for kind, sent, asked in (
         ("parameter", reply.model.parameters, start.parameters),
         ("buffer", reply.model.buffers, start.buffers),
     ):
         for name, value in asked.items():
             if name not in sent:
-                return Failure(reply.client, f"{kind} '{name}' is missing")
+                return f"{kind} '{name}' is missing"
             if sent[name].shape != value.shape:
-                shapes = f"{list(sent[name].shape)}, not {list(value.shape)}"
-                return Failure(reply.client, f"{kind} '{name}' has shape {shapes}")
-    groups = (reply.model.parameters, reply.model.buffers, *reply.sent.values())
-    tensors = [(name, value) for group in groups for name, value in group.items() if value.is_floating_point()]
-    changed = [(name, value, start.buffers.get(name)) for name, value in tensors]
-    flags = torch.stack([_is_sound(value, before) for _, value, before in changed])
-    if bool(flags.all()):
+                return f"{kind} '{name}' has shape {list(sent[name].shape)}, not {list(value.shape)}"
+    return None
+
+
+def _not_finite(reply: Reply, start: ModelState) -> str | None:
+    """The name of a tensor of the reply that is not finite."""
+    return (
+        first_not_finite(reply.model.parameters, start.parameters)
+        or first_not_finite(reply.model.buffers, start.buffers)
+        or next(filter(None, (first_not_finite(sent, {}) for sent in reply.sent.values())), None)
+    )
+
+
+def first_not_finite(weights: Weights, before: Weights) -> str | None:
+    """The first tensor with a number that is not finite; what was so before, such as a mask's infinities, may stay."""
+    names = [name for name, value in weights.items() if value.is_floating_point() or value.is_complex()]
+    if not names:
         return None
-    first = next(name for (name, _), sound in zip(tensors, flags.tolist(), strict=True) if not sound)
-    return Failure(reply.client, f"'{first}' is not finite")
+    sound = torch.stack([(~_faulty(weights[name], before.get(name))).all() for name in names])
+    return None if bool(sound.all()) else names[sound.tolist().index(False)]
 
 
-def _is_sound(value: Tensor, before: Tensor | None) -> Tensor:
-    """Whether all numbers are finite; a buffer may hold infinities that it held before, such as a mask's."""
-    finite = value.isfinite()
-    return (finite if before is None else finite | (value == before)).all()
+def _faulty(value: Tensor, before: Tensor | None) -> Tensor:
+    faulty = ~value.isfinite()
+    return faulty if before is None else faulty & (value != before)
 
 
-def _replaced(reply: Reply) -> Reply:
-    """Put a small number in the place of each parameter or buffer that is not finite."""
-    parameters, buffers = (
-        {
-            name: value.nan_to_num(SMALL, SMALL, SMALL) if value.is_floating_point() else value
+def _mended(reply: Reply, start: ModelState) -> Reply:
+    """Put a small number in the place of each that is not finite; the client remembers nothing of this round."""
+
+    def mend(weights: Weights, before: Weights) -> Weights:
+        return {
+            name: torch.where(_faulty(value, before.get(name)), SMALL, value) if value.is_floating_point() else value
             for name, value in weights.items()
         }
-        for weights in (reply.model.parameters, reply.model.buffers)
-    )
-    return replace(reply, model=ModelState(parameters, buffers))
+
+    model = ModelState(mend(reply.model.parameters, start.parameters), mend(reply.model.buffers, start.buffers))
+    return replace(reply, model=model, sent={part: mend(sent, {}) for part, sent in reply.sent.items()}, kept={})

@@ -173,8 +173,10 @@ class _Gradients:
         batch = BatchOnBench(self._labels, logits, parameters, self._bench, self._inputs, seen)
         loss = self._objective.loss(batch, self._client)
         moving = {name: value for name, value in parameters.items() if value.requires_grad}
-        found = torch.autograd.grad(loss, list(moving.values()), allow_unused=True, materialize_grads=True)
-        gradients = dict(zip(moving, found, strict=True))
+        gradients: Weights = {}
+        if moving:
+            found = torch.autograd.grad(loss, list(moving.values()), allow_unused=True, materialize_grads=True)
+            gradients = dict(zip(moving, found, strict=True))
         return loss.detach(), {
             name: gradients[name] if name in gradients else torch.zeros_like(value)
             for name, value in parameters.items()

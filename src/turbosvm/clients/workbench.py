@@ -34,16 +34,16 @@ class Workbench:
 
     def features(self, seen: Tensor | None, samples: int) -> Tensor:
         """What the head saw, a row a sample; refused where a model's way of using its head does not give that."""
-        if seen is None or len(seen) != samples:
+        if seen is None or seen.ndim != 2 or len(seen) != samples:
             raise TurboSVMError(
                 f"The head '{self.head.layer}' of model {type(self.module).__name__} is not called once, as a layer, "
                 "with a row for each sample; MOON and FedProc compare what it sees"
             )
-        return seen.flatten(1)
+        return seen
 
     def features_of(self, model: ModelState, inputs: Tensor) -> Tensor:
         """What the head of another model sees, in training mode; that model is loaded once for all batches."""
-        place = next((place for place, held in enumerate(self._held) if held is model), len(self._held))
+        place = next((place for place, held in enumerate(self._held) if _same(held, model)), len(self._held))
         if place == len(self._held):
             if place == len(self._spares):
                 self._spares.append(deepcopy(self.module))
@@ -77,6 +77,12 @@ class Workbench:
         self.module.train()
         sums = features.new_zeros((classes, features.shape[1])).index_add_(0, labels, features)
         return sums, torch.bincount(labels, minlength=classes)
+
+
+def _same(one: ModelState, two: ModelState) -> bool:
+    """Whether two models are made of the very same tensors."""
+    pairs = ((one.parameters, two.parameters), (one.buffers, two.buffers))
+    return all(value is second[name] for first, second in pairs for name, value in first.items())
 
 
 def _run(module: nn.Module, head: Head, inputs: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -31,13 +31,16 @@ def choose_rules(name: str, options: Mapping[str, Any]) -> Algorithm:
         wanted = (options.get(part) or {}).get(RULE)
         if wanted is None:
             continue
-        if wanted not in CATALOGUE or (wanted != PLAIN.name and part not in parts_of(CATALOGUE[wanted])):
+        if (
+            not isinstance(wanted, str)
+            or wanted not in CATALOGUE
+            or (wanted != PLAIN.name and part not in parts_of(CATALOGUE[wanted]))
+        ):
             having = [row for row in CATALOGUE if row == PLAIN.name or part in parts_of(CATALOGUE[row])]
-            raise unknown(f"algorithm with a {PARTS[part]} of its own", str(wanted), having)
+            raise unknown(f"{PARTS[part]}", str(wanted), having)
         if algorithm.pooled:
             raise TurboSVMError("Centralised training has no clients and no server, so no rule can be chosen for it.")
-        algorithm = replace(algorithm, **{part: getattr(CATALOGUE[wanted], part)})
-        algorithm = replace(algorithm, name=_name_of(algorithm))
+        algorithm = find_algorithm(_name_of(replace(algorithm, **{part: getattr(CATALOGUE[wanted], part)})))
     return algorithm
 
 

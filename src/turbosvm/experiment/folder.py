@@ -6,6 +6,7 @@ while the run goes on or after it was killed.
 
 import json
 import math
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -46,8 +47,11 @@ class RunFolder:
             write_atomically(self.path / "model.safetensors", to_safetensors(tensors))
 
 
-def record_of(finished: Round) -> Record:
-    """Flatten a round into one row; numbers that are not finite become null, so that the file stays plain JSON."""
+def record_of(finished: Round, users: Sequence[str]) -> Record:
+    """Flatten a round into one row; numbers that are not finite become null, so that the file stays plain JSON.
+
+    Clients are indices of `users`, whose names stand beside those that failed.
+    """
     metrics = vars(finished.metrics) if finished.metrics else {}
     row = {
         "round": finished.number,
@@ -59,7 +63,11 @@ def record_of(finished: Round) -> Record:
         **finished.diagnostics,
         **{f"seconds_{phase}": round(seconds, 6) for phase, seconds in finished.seconds.items()},
         "cohort": list(finished.cohort),
-        "failures": [failure._asdict() for failure in finished.failures],
+        "failures": [
+            {"client": client, "user": users[client] if client >= 0 else "", "why": why}
+            for client, why in finished.failures
+        ],
+        "failed": finished.failed,
     }
     return {key: _plain(value) for key, value in row.items()}
 

@@ -16,7 +16,7 @@ from turbosvm.data.store import find_folder
 from turbosvm.errors import TurboSVMError, unknown
 from turbosvm.experiment.algorithm import all_options, build_algorithm, choose_rules
 from turbosvm.experiment.config import AlgorithmConfig, Config, GlyphsConfig
-from turbosvm.experiment.layers import Layer, merge_layers, read_yaml
+from turbosvm.experiment.layers import Layer, merge_layers, named, read_yaml
 from turbosvm.experiment.presets import AS_PUBLISHED, PRESETS, PUBLISHED_ROUNDS, TUNED
 
 
@@ -40,12 +40,10 @@ def resolve_config(
         _check_named_options(layer)
     plain = [{key: value for key, value in layer.items() if not _is_algorithm(key)} for layer in layers]
     config = _validate(merge_layers([PRESETS[preset], _published(preset) if as_published else {}, *plain]))
-    name = config.algorithm.name
-    find_algorithm(name)
-    given: list[Layer] = []
-    for layer in layers:
-        given += [layer.get("algorithm", {}), *_named_options(layer, name)]
-    chosen = choose_rules(name, _algorithm(given)).name
+    name = find_algorithm(config.algorithm.name).name
+    _refuse_another(layers[0], name)
+    chosen = choose_rules(name, _algorithm(_options(layers, name))).name
+    given = _options(layers, chosen)
     tuned = TUNED.get(config.data.name) or (TUNED[preset] if preset != "glyphs" else {})
     options: list[Mapping[str, Any]] = [tuned.get(row.name, {}) for row in rows_of(chosen)]
     if as_published:
@@ -78,6 +76,23 @@ def _algorithm(options: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _is_algorithm(key: Any) -> bool:
     return isinstance(key, str) and all(name in CATALOGUE for name in key.split("+"))
+
+
+def _options(layers: Iterable[Mapping[str, Any]], name: str) -> list[Layer]:
+    """What the layers say of the algorithm of that name, under `algorithm` and under its own name, in order."""
+    given: list[Layer] = []
+    for layer in layers:
+        given += [named(layer.get("algorithm", {})), *_named_options(layer, name)]
+    return given
+
+
+def _refuse_another(file: Mapping[str, Any], name: str) -> None:
+    """Refuse a file that was made for another algorithm than the one asked for."""
+    asked = named(file.get("algorithm", {})).get("name", name)
+    if isinstance(asked, str) and find_algorithm(asked).name != name:
+        raise TurboSVMError(
+            f"The config file is for {asked}, not for {name}; take 'algorithm' out of it, or ask for {asked}."
+        )
 
 
 def _named_options(layer: Mapping[str, Any], name: str) -> list[Layer]:
@@ -136,7 +151,9 @@ def _explain(error: ValidationError) -> TurboSVMError:
         return TurboSVMError(f"Config key '{place[0]}' is not there; did you mean 'algorithm.{place[0]}'?")
     if first["type"] == "extra_forbidden":
         inside = ".".join(place[:-1])
-        return unknown(f"config key in '{inside}'" if inside else "config key", place[-1], _keys(place[:-1]))
+        if not inside:
+            return unknown("config key", place[-1], _keys([]), guesses=CATALOGUE)
+        return unknown(f"config key in '{inside}'", place[-1], _keys(place[:-1]))
     if first["type"] == "invalid_key":
         return TurboSVMError(f"Config key {first['input']!r} is not a name.")
     what = first["msg"].removeprefix("Input should be ")

@@ -1,6 +1,7 @@
 """Carry out one run: build what the config names, go through the rounds, record each before the next begins."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
@@ -35,6 +36,22 @@ class Outcome:
     """Whether the person stopped it."""
     stopped: str | None
     """Why it could not go on, in a sentence."""
+
+    @property
+    def worked(self) -> bool:
+        """Whether anything was merged at all."""
+        return any(record["failed"] is None for record in self.records)
+
+    @property
+    def failures(self) -> str | None:
+        """How many clients failed, and most often why, in a sentence."""
+        reasons = Counter(failure["why"] for record in self.records for failure in record["failures"])
+        if not reasons:
+            return None
+        asked = len(self.records) * self.config.clients_per_round
+        rounds = sum(record["failed"] is not None for record in self.records)
+        nothing = f", and {rounds} of {len(self.records)} rounds merged nothing" if rounds else ""
+        return f"{reasons.total()} of {asked} replies were bad{nothing}; most often: {reasons.most_common(1)[0][0]}."
 
 
 def run_experiment(
@@ -74,7 +91,7 @@ def run_experiment(
                 if finished is None:
                     break
                 model = finished.model
-                records.append(record_of(finished))
+                records.append(record_of(finished, data.users))
                 if folder:
                     folder.append(records[-1])
                 if on_record:

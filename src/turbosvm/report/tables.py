@@ -15,9 +15,9 @@ def summary(runs: Iterable[RunRecords]) -> pd.DataFrame:
     """Return a row for each algorithm, in the order of first appearance; cells are text, mean ± std over seeds."""
     groups: dict[str, list[RunRecords]] = {}
     for run in runs:
-        if run.final:
-            groups.setdefault(run.algorithm, []).append(run)
-    return pd.DataFrame([_row(algorithm, group) for algorithm, group in groups.items()])
+        groups.setdefault(run.algorithm, []).append(run)
+    evaluated = {algorithm: [run for run in group if run.final] for algorithm, group in groups.items()}
+    return pd.DataFrame([_row(name, group, len(groups[name])) for name, group in evaluated.items() if group])
 
 
 def markdown(table: pd.DataFrame) -> str:
@@ -27,13 +27,14 @@ def markdown(table: pd.DataFrame) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def _row(algorithm: str, runs: Sequence[RunRecords]) -> dict[str, str]:
-    first = runs[0]
+def _row(algorithm: str, runs: Sequence[RunRecords], begun: int) -> dict[str, str]:
+    """The row of the runs that came as far as an evaluation, of all that were begun."""
+    first, ends = runs[0], sorted({int(run.final["round"]) for run in runs})
     row = {
         "algorithm": algorithm,
-        "seeds": str(len(runs)),
+        "seeds": str(begun) if len(runs) == begun else f"{len(runs)} of {begun}",
         f"rounds to {100 * first.target:g}%": rounds_cell([run.rounds_to() for run in runs]),
-        "at round": str(max(int(run.final["round"]) for run in runs)),
+        "at round": str(ends[0]) if len(ends) == 1 else f"{ends[0]} to {ends[-1]}",
     }
     return row | {title: spread([100 * run.final[name] for run in runs], digits=1) for name, title in COLUMNS.items()}
 

@@ -8,10 +8,10 @@ with Adam (FedAdam), AMSGrad (FedAMS), Yogi (FedYogi) or Adagrad (FedAdagrad), a
 Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan: Adaptive Federated Optimization. ICLR 2021.
 Wang, Lin, Chen: Communication-Efficient Adaptive Federated Learning. ICML 2022 (FedAMS).
 
-Both papers leave out Adam's bias correction and begin with v = eps^2 (`bias_correction = False`, `initial`). FedAdam
-and FedAMS of the TurboSVM-FL paper are the optimisers as PyTorch has them, and so are these rows of the catalogue, so
-that the paper's learning rates mean the same here. FedYogi and FedAdagrad, which it has no figures for, are Reddi et
-al.'s.
+Both papers leave out Adam's bias correction (`bias_correction = False`), and Reddi et al. begin with v = eps^2
+(`initial`). FedAdam and FedAMS of the TurboSVM-FL paper are the optimisers as PyTorch has them, and so are these rows
+of the catalogue, so that the paper's learning rates mean the same here. FedYogi and FedAdagrad, which it has no figures
+for, are Reddi et al.'s.
 """
 
 from dataclasses import dataclass, fields

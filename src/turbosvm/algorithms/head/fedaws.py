@@ -5,7 +5,7 @@
 
 The distance between directions is a function of the cosine between them, sqrt(2 - 2 cos); at nu = 2 all pairs count, at
 nu = sqrt(2) only those at an acute angle. The server's optimiser is Adam, its moments kept from
-round to round, as in the TurboSVM-FL paper's benchmark; "sgd" is the step of FedAwS's own paper.
+round to round, as in the TurboSVM-FL paper's benchmark; FedAwS's own paper takes a plain step ("sgd").
 
 Yu, Rawat, Menon, Kumar: Federated Learning with Only Positive Labels. ICML 2020.
 """
@@ -61,9 +61,9 @@ class FedAwS:
         return MergedHead(step.weights, step.moments, told)
 
     def spread_loss(self, embeddings: Tensor) -> Tensor:
-        """The penalty on classes whose directions are closer than the margin."""
-        directions = functional.normalize(embeddings, dim=1)
+        """The penalty on classes whose directions are closer than the margin, in float64: small angles cancel."""
+        directions = functional.normalize(embeddings.double(), dim=1)
         first, second = torch.triu_indices(len(embeddings), len(embeddings), offset=1, device=embeddings.device)
         squared = (2 - 2 * directions @ directions.T)[first, second]
-        distance = squared.clamp(min=1e-12).sqrt()
+        distance = squared.clamp(min=1e-15).sqrt()
         return (self.margin - distance).clamp(min=0).square().sum()

@@ -11,8 +11,8 @@ common, and changes between rounds only, is the point of the method. It begins a
 Chen, Li, Li: Toward Communication Efficient Adaptive Gradient Method. FODS 2020.
 
 There all clients take part in every round and keep m and v. Here few do: m and v are averaged like the weights and sent
-with the next model. A first v' of eps would make first steps huge; so in the first round, when no v has been shared
-yet, a client's v' is the first batch's g^2 or eps, whichever is larger.
+with the next model. In the first round no v has been shared yet: a client's v begins as its first batch's g^2, and its
+v' is the largest v so far.
 """
 
 from dataclasses import dataclass
@@ -21,10 +21,13 @@ import torch
 
 from turbosvm.algorithms.rules import Assignment, ClientSide, Gradient, Left, Stepped, Trained
 from turbosvm.averaging import weighted_mean
-from turbosvm.grouping import grouped, ungrouped
+from turbosvm.grouping import grouped, ungrouped, zeros_like
 from turbosvm.models.contract import Head
 from turbosvm.types import Cohort, ModelState, Weights
 from turbosvm.values import as_decay, as_positive
+
+_SHARED, _OWN = "largest", "own largest"
+"""v' as the server sent it, and a client's own while there is none."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class LocalAMSGrad(ClientSide):
     learning_rate: float = 0.001
     beta1: float = 0.9
     beta2: float = 0.99
-    eps: float = 1e-8
+    eps: float = 1e-6
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "learning_rate", as_positive("LocalAMSGrad's learning_rate", self.learning_rate))
@@ -51,24 +54,30 @@ class LocalAMSGrad(ClientSide):
 
     def share(self, model: ModelState, head: Head) -> Weights:  # noqa: ARG002
         """Return m, v and v', zeros; a count of rounds says that they mean nothing yet."""
-        zeros = {name: torch.zeros_like(value) for name, value in model.parameters.items()}
-        return {"rounds": torch.zeros(()), **grouped({"m": zeros, "v": zeros, "largest": zeros})}
+        moments = {moment: zeros_like(model.parameters) for moment in ("m", "v", "largest")}
+        return {"rounds": torch.zeros(()), **grouped(moments)}
 
     def begin(self, client: Assignment) -> Weights:
-        """Carry the moments as they were sent, v' only where there is one."""
-        started = client.shared["rounds"] > 0
-        return {name: value for name, value in client.shared.items() if started or not name.startswith("largest/")}
+        """Carry the moments as they were sent; in the first round m, which is zero, alone."""
+        groups = ungrouped({name: value for name, value in client.shared.items() if name != "rounds"})
+        return grouped(groups if client.shared["rounds"] > 0 else {"m": groups["m"]})
 
     def step(self, parameters: Weights, gradient: Gradient, carried: Weights, client: Assignment) -> Stepped:  # noqa: ARG002
         """Take one adaptive step on one batch."""
         gradients, before = gradient(parameters), ungrouped(carried)
+        squares = {name: g * g for name, g in gradients.items()}
         m = {name: torch.lerp(before["m"][name], g, 1 - self.beta1) for name, g in gradients.items()}
-        v = {name: torch.lerp(before["v"][name], g * g, 1 - self.beta2) for name, g in gradients.items()}
-        largest = before.get("largest") or {name: (g * g).clamp(min=self.eps) for name, g in gradients.items()}
+        old_v = before.get("v", squares)
+        v = {name: torch.lerp(old_v[name], square, 1 - self.beta2) for name, square in squares.items()}
+        if _SHARED in before:
+            largest = before[_SHARED]
+        else:
+            old = before.get(_OWN, v)
+            largest = {name: torch.maximum(old[name], new).clamp(min=self.eps) for name, new in v.items()}
         moved = {
             name: value - self.learning_rate * m[name] / largest[name].sqrt() for name, value in parameters.items()
         }
-        return Stepped(moved, grouped({"m": m, "v": v, "largest": largest}))
+        return Stepped(moved, grouped({"m": m, "v": v, _SHARED if _SHARED in before else _OWN: largest}))
 
     def finish(self, trained: Trained, carried: Weights, client: Assignment) -> Left:  # noqa: ARG002
         """Send m and v."""

@@ -20,7 +20,7 @@ import torch
 
 from turbosvm.algorithms.rules import Assignment, ClientSide, Gradient, Left, Stepped, Trained
 from turbosvm.averaging import weighted_mean
-from turbosvm.grouping import grouped, ungrouped
+from turbosvm.grouping import grouped, ungrouped, zeros_like
 from turbosvm.models.contract import Head
 from turbosvm.types import Cohort, ModelState, Weights
 from turbosvm.values import as_decay, as_positive
@@ -50,8 +50,8 @@ class Fafed(ClientSide):
 
     def share(self, model: ModelState, head: Head) -> Weights:  # noqa: ARG002
         """Return m and v, zeros; a count of rounds says that they mean nothing yet."""
-        zeros = {name: torch.zeros_like(value) for name, value in model.parameters.items()}
-        return {"rounds": torch.zeros(()), **grouped({"m": zeros, "v": zeros})}
+        moments = {moment: zeros_like(model.parameters) for moment in ("m", "v")}
+        return {"rounds": torch.zeros(()), **grouped(moments)}
 
     def begin(self, client: Assignment) -> Weights:
         """Carry m and v as they were sent, and v_G, which is that v; nothing in the first round."""

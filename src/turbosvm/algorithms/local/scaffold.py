@@ -15,10 +15,9 @@ The paper's mean over clients is a plain one, so its row of the catalogue merges
 
 from dataclasses import dataclass
 
-import torch
-
 from turbosvm.algorithms.local.sgd import descend
 from turbosvm.algorithms.rules import Assignment, ClientSide, Gradient, Left, Stepped, Trained
+from turbosvm.grouping import zeros_like
 from turbosvm.models.contract import Head
 from turbosvm.types import Cohort, ModelState, Weights
 
@@ -29,7 +28,7 @@ class Scaffold(ClientSide):
 
     def share(self, model: ModelState, head: Head) -> Weights:  # noqa: ARG002
         """Return c, zeros."""
-        return {name: torch.zeros_like(value) for name, value in model.parameters.items()}
+        return zeros_like(model.parameters)
 
     def begin(self, client: Assignment) -> Weights:
         """Carry the correction c - c_n, which stays the same for the whole round."""
