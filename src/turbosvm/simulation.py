@@ -115,9 +115,10 @@ def simulate(
         watch.lap("train")
         step = _merge(federation, algorithm, plan, standing, replies.good, moment)
         failed = step if isinstance(step, str) else None
+        merged: list[Reply] = []
+        diagnostics: Diagnostics = {}
         if isinstance(step, str):
             standing = replace(standing, round=number, failed_rounds=standing.failed_rounds + 1)
-            merged, diagnostics = [], {}
         else:
             merged, diagnostics = replies.good, step.diagnostics
             memory = standing.memory.keeping({reply.client: reply.kept for reply in merged})
