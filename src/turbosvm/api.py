@@ -116,7 +116,18 @@ def run(
     Raises:
         TurboSVMError: a setting is wrong; the text says which, and what is allowed.
     """
-    result, sentences = _run(algorithm, data, model, head, preset, config, as_published, out, on_record, settings)
+    result, sentences = _run(
+        algorithm,
+        data=data,
+        model=model,
+        head=head,
+        preset=preset,
+        config=config,
+        as_published=as_published,
+        out=out,
+        on_record=on_record,
+        **settings,
+    )
     if result.stopped and (result.records.empty or result.config.on_bad_client == "abort"):
         raise TurboSVMError(result.stopped)
     for sentence in sentences:
@@ -150,26 +161,18 @@ def compare(
     results = []
     for name in names:
         for seed in settings:
-            result, sentences = _run(name, out=out, **_split_settings({**arguments, **seed}))
+            result, sentences = _run(name, out=out, **{**arguments, **seed})
             results.append(result)
             for sentence in sentences:
                 warnings.warn(sentence, stacklevel=2)
-    if out:
+    if out and any(result.final for result in results):
         save_report([result._report for result in results], Path(out))
     return Comparison(tuple(results))
 
 
-_ARGUMENTS = ("data", "model", "head", "preset", "config", "as_published", "on_record")
-
-
-def _split_settings(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Tell the named arguments of `run` from settings."""
-    named_ones = {name: arguments[name] for name in _ARGUMENTS if name in arguments}
-    return {**named_ones, "settings": {name: arguments[name] for name in arguments if name not in _ARGUMENTS}}
-
-
 def _run(
     algorithm: str | Mapping[str, Any] | None,
+    *,
     data: str | Path | FederatedData | None = None,
     model: str | nn.Module | None = None,
     head: str | None = None,
@@ -178,10 +181,10 @@ def _run(
     as_published: bool = False,
     out: str | Path | None = None,
     on_record: Callable[[dict[str, Any]], None] | None = None,
-    settings: dict[str, Any] | None = None,
+    **settings: Any,
 ) -> tuple[Result, list[str]]:
     """Carry out a run; return its result, and what the person should be told of it."""
-    resolved = _resolve(algorithm, data, model, head, preset, config, as_published, settings or {})
+    resolved = _resolve(algorithm, data, model, head, preset, config, as_published, settings)
     outcome = run_experiment(
         resolved,
         data if isinstance(data, FederatedData) else None,

@@ -39,6 +39,7 @@ def _paper_rates(adaptive: float, spread_out: float) -> dict[str, Layer]:
 # Hyperparameters of an algorithm on some data: the paper's learning rates of the server; on glyphs ours, from seed 0.
 TUNED: dict[str, dict[str, Layer]] = {
     "glyphs": {
+        "localamsgrad": {"local": {"learning_rate": 0.005}},
         "fedavgm": {"body": {"learning_rate": 0.5}},
         "fedadam": {"body": {"learning_rate": 0.01}},
         "fedams": {"body": {"learning_rate": 0.01}},
