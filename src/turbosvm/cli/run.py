@@ -29,4 +29,4 @@ def run(
     resolved = options.config_from(
         algorithm, preset, config, assign, as_published, data=data, model=model, head=head, rounds=rounds, seed=seed
     )
-    carry_out([resolved], out, algorithm)
+    carry_out([resolved], out, resolved.algorithm.name)
