@@ -121,6 +121,33 @@ def test_a_server_step_that_leaves_the_numbers_is_a_failed_round(tiny_data: Fede
     assert torch.equal(finished.model.parameters["body.weight"], tiny_net().body.weight)
 
 
+def test_states_of_the_server_are_kept_finite_too(tiny_data: FederatedData) -> None:
+    (finished,) = simulate(federation(tiny_data), find_algorithm("fedadam"), Plan(1, 4, LocalTraining(1, 12, 1e20)))
+    assert finished.failed == "the server's step made 'second/body.weight' not finite"
+    assert all(value.isfinite().all() for value in finished.standing.server.body.values())
+
+
+def test_a_step_of_the_server_that_fails_is_told_of_at_the_end(tiny_data: FederatedData) -> None:
+    wild = {"body": {"learning_rate": 3e38, "momentum": 0.0}}
+    settings = {**FAST, "client": {"learning_rate": 50.0}}
+    with pytest.warns(UserWarning, match=r"fedavgm seed 0: 2 of 2 rounds merged nothing \(the server's step made"):
+        turbosvm.run("fedavgm", data=tiny_data, model=tiny_net(), rounds=2, fedavgm=wild, **settings)
+
+
+def test_replacing_leaves_what_a_client_kept_before(tiny_data: FederatedData) -> None:
+    plan = Plan(2, 15, TRAINING, on_bad_client="replace")
+    whole = list(simulate(federation(tiny_data), find_algorithm("scaffold"), plan))
+    user = train_users(tiny_data)[0]
+    one = whole[0].standing
+    (two,) = simulate(federation(spoil(tiny_data, [user])), find_algorithm("scaffold"), plan, one)
+    assert [failure.client for failure in two.failures] == [user]
+    assert two.failures[0].why.endswith("replaced by 1e-05")
+    assert user in two.cohort
+    cpu = torch.device("cpu")
+    kept = [standing.memory.recall(user, cpu)["local"]["head.weight"] for standing in (one, two.standing)]
+    assert torch.equal(*kept)
+
+
 def test_a_round_that_is_held_can_be_gone_on_from_later(tiny_data: FederatedData) -> None:
     for name in ("scaffold", "moon"):
         plan = Plan(5, 8, TRAINING)
@@ -144,9 +171,7 @@ FAST: dict[str, Any] = {"clients_per_round": 4, "client": {"batch_size": 4}, "th
 
 def test_records_say_who_and_why(tiny_data: FederatedData, tmp_path: Path) -> None:
     spoilt = spoil(tiny_data, train_users(tiny_data)[:5])
-    with pytest.warns(
-        UserWarning, match=r"fedavg seed 0: \d+ of 16 replies were bad; most often: 'body.weight' is not finite"
-    ):
+    with pytest.warns(UserWarning, match=r"fedavg seed 0: \d+ of 16 replies were bad \('body.weight' is not finite"):
         result = turbosvm.run("fedavg", data=spoilt, model=tiny_net(), rounds=4, out=tmp_path / "out", **FAST)
     assert result.folder is not None
     lines = [json.loads(line) for line in (result.folder / "records.jsonl").read_text().splitlines()]
@@ -160,7 +185,7 @@ def test_records_say_who_and_why(tiny_data: FederatedData, tmp_path: Path) -> No
 
 def test_dropouts_are_recorded_and_the_same_for_every_algorithm(tiny_data: FederatedData) -> None:
     client = {"batch_size": 4, "dropout": 0.4}
-    with pytest.warns(UserWarning, match="replies were bad; most often: it did not answer before the deadline"):
+    with pytest.warns(UserWarning, match=r"replies were bad \(it did not answer before the deadline\)"):
         runs = [
             turbosvm.run(name, data=tiny_data, model=tiny_net(), rounds=5, **{**FAST, "client": client})
             for name in ("fedavg", "moon")

@@ -17,7 +17,7 @@ from turbosvm.errors import TurboSVMError
 from turbosvm.evaluation.milestones import RoundsToTarget
 from turbosvm.experiment.config import Config
 from turbosvm.experiment.layers import merge_layers, named, nest
-from turbosvm.experiment.resolve import resolve_config
+from turbosvm.experiment.resolve import refuse_another, resolve_config
 from turbosvm.experiment.runner import run_experiment
 from turbosvm.names import OWN
 from turbosvm.report.curves import draw_curves, save_figure
@@ -230,6 +230,8 @@ def _resolve(
     if head is not None:
         names["model"]["head"] = head
     given = [nest(key, value) for key, value in settings.items()]
+    if isinstance(algorithm, str):
+        refuse_another(merge_layers(given), algorithm, "The setting 'algorithm'")
     overrides = merge_layers([*given, names])
     return resolve_config(preset, Path(config) if config else None, overrides, as_published)
 

@@ -121,7 +121,8 @@ def simulate(
             standing = replace(standing, round=number, failed_rounds=standing.failed_rounds + 1)
         else:
             merged, diagnostics = replies.good, step.diagnostics
-            memory = standing.memory.keeping({reply.client: reply.kept for reply in merged})
+            new = {reply.client: reply.kept for reply in merged if reply.kept is not None}
+            memory = standing.memory.keeping(new)
             standing = Standing(number, standing.failed_rounds, step.model, step.state, memory)
         load_state(module, standing.model)
         watch.lap("merge")
@@ -200,8 +201,21 @@ def _merge(
         step = merge(algorithm, model, stack(replies), standing.server, federation.head, moment, population)
     except TurboSVMError as error:
         return f"the server's step failed: {error}"
-    name = first_not_finite(step.model.parameters, model.parameters)
+    name = _first_not_finite(step, standing)
     return f"the server's step made '{name}' not finite" if name else step
+
+
+def _first_not_finite(step: ServerStep, standing: Standing) -> str | None:
+    """The first tensor of the new model, or of what the server keeps and shares, that is not finite."""
+    model, server, before = step.model, step.state, standing.server
+    groups = [
+        (model.parameters, standing.model.parameters),
+        (model.buffers, standing.model.buffers),
+        (server.body, before.body),
+        (server.head, before.head),
+        *((shared, before.shared.get(part, {})) for part, shared in server.shared.items()),
+    ]
+    return next(filter(None, (first_not_finite(new, old) for new, old in groups)), None)
 
 
 def _too_many(

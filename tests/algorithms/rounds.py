@@ -68,3 +68,9 @@ def cohort(samples: list[int], **parameters: list[Any]) -> Cohort:
         buffers={},
         train_loss=torch.zeros(len(samples)),
     )
+
+
+def kept_by(reply: Reply) -> dict[str, Weights]:
+    """What a client keeps."""
+    assert reply.kept is not None
+    return reply.kept

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.algorithms.rounds import FIRST, HEAD, cohort, linear, one_user, train, with_options
+from tests.algorithms.rounds import FIRST, HEAD, cohort, kept_by, linear, one_user, train, with_options
 from tests.conftest import tiny_net
 from turbosvm.algorithms.local.amsgrad import LocalAMSGrad
 from turbosvm.algorithms.local.fafed import Fafed
@@ -41,7 +41,7 @@ def test_scaffold_two_steps_by_hand() -> None:
     assert reply.model.parameters["weight"].squeeze().tolist() == pytest.approx([second, -second], abs=1e-6)
     # the new c_n is the mean of the two plain gradients, whatever the correction was
     new = (-0.5 + gradient) / 2
-    assert reply.kept["local"]["weight"].squeeze().tolist() == pytest.approx([new, -new], abs=1e-6)
+    assert kept_by(reply)["local"]["weight"].squeeze().tolist() == pytest.approx([new, -new], abs=1e-6)
     assert reply.sent["local"]["weight"].squeeze().tolist() == pytest.approx([new - 0.1, -(new - 0.1)], abs=1e-6)
 
 
@@ -64,7 +64,7 @@ def fixed_point(name: str, data: FederatedData, rounds: int) -> torch.Tensor:
         call = Call(model, server.shared, Moment(number, rounds, 0))
         replies = list(train_clients(Workbench(module, head), call, data, ids, algorithm, training, memory))
         good = [reply for reply in replies if isinstance(reply, Reply)]
-        memory = memory.keeping({reply.client: reply.kept for reply in good})
+        memory = memory.keeping({reply.client: kept_by(reply) for reply in good})
         model, server, _ = merge(algorithm, model, stack(good), server, head, Moment(number, rounds, 0), len(good))
     return model.parameters["weight"]
 

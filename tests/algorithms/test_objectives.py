@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from tests.algorithms.rounds import cohort, linear, one_user, train, with_options
+from tests.algorithms.rounds import cohort, kept_by, linear, one_user, train, with_options
 from tests.conftest import tiny_net
 from turbosvm.algorithms.objective.moon import ModelContrastive
 from turbosvm.algorithms.objective.prototypes import Prototypes
@@ -95,8 +95,8 @@ def test_moon_without_a_previous_model_is_fedavg_and_with_one_is_not(tiny_data: 
     )
     for mine, other in zip(first, plain_first, strict=True):
         assert all(torch.equal(value, other.model.parameters[key]) for key, value in mine.model.parameters.items())
-        assert torch.equal(mine.kept["objective"]["head.weight"], mine.model.parameters["head.weight"])
-    memory = ClientMemory(2**20).keeping({mine.client: mine.kept for mine in first})
+        assert torch.equal(kept_by(mine)["objective"]["head.weight"], mine.model.parameters["head.weight"])
+    memory = ClientMemory(2**20).keeping({mine.client: kept_by(mine) for mine in first})
     again, plain_again = (
         train(net, tiny_data, one, training, memory=memory, head=head, moment=Moment(2, 10, 0))
         for net, one in zip((tiny_net(1), tiny_net(1)), (moon, plain), strict=True)

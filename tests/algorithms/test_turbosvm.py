@@ -85,7 +85,9 @@ def test_a_run_that_diverges_ends_as_one_of_fedavg_does(tiny_data: FederatedData
     with pytest.warns(UserWarning, match="seed 0") as warned:
         comparison = turbosvm.compare(["turbosvm", "fedavg"], data=tiny_data, model=tiny_net(), rounds=3, **wild)
     told = [str(one.message) for one in warned]
-    assert "turbosvm seed 0: 8 of 12 replies were bad, and 2 of 3 rounds merged nothing" in told[0]
+    assert told[0].startswith(
+        "turbosvm seed 0: 8 of 12 replies were bad ('body.weight' is not finite), and 2 of 3 rounds"
+    )
     assert any(sentence.startswith("fedavg seed 0 diverged") for sentence in told)
     assert len(comparison.results) == 2
     for result in comparison.results:

@@ -250,3 +250,17 @@ def test_a_file_for_another_algorithm_is_refused(tmp_path: Path) -> None:
 
 def test_names_may_be_written_as_papers_write_them() -> None:
     assert resolve_config(overrides={"algorithm": "FedAvgM + TurboSVM"}).algorithm.name == "fedavgm+turbosvm"
+
+
+def test_a_rule_can_be_chosen_under_the_algorithms_own_name() -> None:
+    fedavgm = resolve_config(overrides={"algorithm": "fedavg", "fedavg": {"body": {"rule": "fedavgm"}}}).algorithm
+    assert (fedavgm.name, fedavgm.body["learning_rate"]) == ("fedavgm", 0.5)
+    fedaws = resolve_config(overrides={"algorithm": "turbosvm", "turbosvm": {"head": {"rule": "fedaws"}}}).algorithm
+    assert (fedaws.name, fedaws.head["margin"]) == ("fedaws", 2.0)
+    weighted = resolve_config(overrides={"algorithm": {"name": "scaffold", "body": {"rule": "fedavg"}}}).algorithm
+    assert weighted.body == {"weighting": "samples"}
+
+
+def test_an_empty_section_is_no_section(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text("algorithm:\nrounds: 3\n")
+    assert resolve_config(file=tmp_path / "own.yaml", overrides={"algorithm": "moon"}).algorithm.name == "moon"

@@ -80,6 +80,8 @@ def parts_of(row: Algorithm) -> list[str]:
 
 def rows_of(name: str) -> list[Algorithm]:
     """The rows that a name is made of, in the order of their parts."""
+    if not isinstance(name, str):
+        raise TurboSVMError(f"An algorithm's name is {name!r}; it must be text.")
     if "," in name:
         raise TurboSVMError(f"'{name}': algorithms to compare are separated by spaces, those to combine by '+'.")
     names = name.split("+")

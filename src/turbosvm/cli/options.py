@@ -37,9 +37,8 @@ def config_from(
     **given: Any,
 ) -> "Config":
     """Put a config together from the command line; named options win over --set."""
-    from turbosvm.errors import TurboSVMError
-    from turbosvm.experiment.layers import merge_layers, named, parse_assignments
-    from turbosvm.experiment.resolve import resolve_config
+    from turbosvm.experiment.layers import merge_layers, parse_assignments
+    from turbosvm.experiment.resolve import refuse_another, resolve_config
 
     options = {
         "algorithm": {"name": algorithm},
@@ -49,9 +48,7 @@ def config_from(
         "seed": given.get("seed"),
     }
     assigned = parse_assignments(assignments or ())
-    named_there = named(assigned.get("algorithm", {}))
-    if isinstance(named_there, dict) and named_there.get("name", algorithm) != algorithm:
-        raise TurboSVMError(f"The algorithm is {algorithm}, and {named_there['name']} in --set algorithm.name; which?")
+    refuse_another(assigned, algorithm, "What --set says")
     overrides = merge_layers([assigned, _given(options)])
     return resolve_config(preset, file, overrides, as_published)
 

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 from safetensors.torch import save as to_safetensors
 
-from turbosvm.files import write_atomically
+from turbosvm.files import cannot_write, write_atomically
 from turbosvm.grouping import grouped, ungrouped
 from turbosvm.types import Weights, nbytes
 
@@ -88,7 +88,8 @@ class _Folder:
 
     def write(self, client: int, flat: Weights) -> _OnDisk:
         if self._path is None:
-            self._path = Path(tempfile.mkdtemp(prefix="turbosvm-clients-"))
+            with cannot_write("what clients keep in", Path(tempfile.gettempdir())):
+                self._path = Path(tempfile.mkdtemp(prefix="turbosvm-clients-"))
             weakref.finalize(self, shutil.rmtree, self._path, ignore_errors=True)
         path = self._path / f"{client}-{next(self._numbers)}.safetensors"
         write_atomically(path, to_safetensors({name: value.contiguous() for name, value in flat.items()}))

@@ -28,7 +28,8 @@ class Reply:
     model: ModelState
     loss: Tensor
     sent: dict[str, Weights] = field(default_factory=dict)
-    kept: dict[str, Weights] = field(default_factory=dict)
+    kept: dict[str, Weights] | None = field(default_factory=dict)
+    """What the client keeps for its next time; None leaves what it kept before."""
 
     @property
     def nbytes(self) -> int:
@@ -113,11 +114,15 @@ def _not_finite(reply: Reply, start: ModelState) -> str | None:
 
 def first_not_finite(weights: Weights, before: Weights) -> str | None:
     """The first tensor with a number that is not finite; what was so before, such as a mask's infinities, may stay."""
-    names = [name for name, value in weights.items() if value.is_floating_point() or value.is_complex()]
+    names = [name for name, value in weights.items() if _can_be_infinite(value)]
     if not names:
         return None
     sound = torch.stack([(~_faulty(weights[name], before.get(name))).all() for name in names])
     return None if bool(sound.all()) else names[sound.tolist().index(False)]
+
+
+def _can_be_infinite(value: Tensor) -> bool:
+    return value.is_floating_point() or value.is_complex()
 
 
 def _faulty(value: Tensor, before: Tensor | None) -> Tensor:
@@ -126,13 +131,13 @@ def _faulty(value: Tensor, before: Tensor | None) -> Tensor:
 
 
 def _mended(reply: Reply, start: ModelState) -> Reply:
-    """Put a small number in the place of each that is not finite; the client remembers nothing of this round."""
+    """Put a small number in the place of each that is not finite; what the client kept before stays as it was."""
 
     def mend(weights: Weights, before: Weights) -> Weights:
         return {
-            name: torch.where(_faulty(value, before.get(name)), SMALL, value) if value.is_floating_point() else value
+            name: torch.where(_faulty(value, before.get(name)), SMALL, value) if _can_be_infinite(value) else value
             for name, value in weights.items()
         }
 
     model = ModelState(mend(reply.model.parameters, start.parameters), mend(reply.model.buffers, start.buffers))
-    return replace(reply, model=model, sent={part: mend(sent, {}) for part, sent in reply.sent.items()}, kept={})
+    return replace(reply, model=model, sent={part: mend(sent, {}) for part, sent in reply.sent.items()}, kept=None)

@@ -26,7 +26,7 @@ def build_algorithm(name: str, options: Mapping[str, Any]) -> Algorithm:
 
 def choose_rules(name: str, options: Mapping[str, Any]) -> Algorithm:
     """Return the catalogue's algorithm of that name with the parts exchanged, named for what it then is."""
-    algorithm = find_algorithm(name)
+    algorithm, taken = find_algorithm(name), {}
     for part in PARTS:
         wanted = (options.get(part) or {}).get(RULE)
         if wanted is None:
@@ -40,7 +40,8 @@ def choose_rules(name: str, options: Mapping[str, Any]) -> Algorithm:
             raise unknown(f"{PARTS[part]}", str(wanted), having)
         if algorithm.pooled:
             raise TurboSVMError("Centralised training has no clients and no server, so no rule can be chosen for it.")
-        algorithm = find_algorithm(_name_of(replace(algorithm, **{part: getattr(CATALOGUE[wanted], part)})))
+        taken[part] = getattr(CATALOGUE[wanted], part)
+        algorithm = replace(find_algorithm(_name_of(replace(algorithm, **taken))), **taken)
     return algorithm
 
 

@@ -41,9 +41,9 @@ def resolve_config(
     plain = [{key: value for key, value in layer.items() if not _is_algorithm(key)} for layer in layers]
     config = _validate(merge_layers([PRESETS[preset], _published(preset) if as_published else {}, *plain]))
     name = find_algorithm(config.algorithm.name).name
-    _refuse_another(layers[0], name)
+    refuse_another(layers[0], name, "The config file")
     chosen = choose_rules(name, _algorithm(_options(layers, name))).name
-    given = _options(layers, chosen)
+    given = _options(layers, f"{name}+{chosen}")
     tuned = TUNED.get(config.data.name) or (TUNED[preset] if preset != "glyphs" else {})
     options: list[Mapping[str, Any]] = [tuned.get(row.name, {}) for row in rows_of(chosen)]
     if as_published:
@@ -82,17 +82,16 @@ def _options(layers: Iterable[Mapping[str, Any]], name: str) -> list[Layer]:
     """What the layers say of the algorithm of that name, under `algorithm` and under its own name, in order."""
     given: list[Layer] = []
     for layer in layers:
-        given += [named(layer.get("algorithm", {})), *_named_options(layer, name)]
+        given += [named(layer.get("algorithm") or {}), *_named_options(layer, name)]
     return given
 
 
-def _refuse_another(file: Mapping[str, Any], name: str) -> None:
-    """Refuse a file that was made for another algorithm than the one asked for."""
-    asked = named(file.get("algorithm", {})).get("name", name)
-    if isinstance(asked, str) and find_algorithm(asked).name != name:
-        raise TurboSVMError(
-            f"The config file is for {asked}, not for {name}; take 'algorithm' out of it, or ask for {asked}."
-        )
+def refuse_another(layer: Mapping[str, Any], name: str, what: str) -> None:
+    """Refuse settings that were made for another algorithm than the one asked for."""
+    section = named(layer.get("algorithm") or {})
+    asked = section.get("name") if isinstance(section, Mapping) else None
+    if isinstance(asked, str) and find_algorithm(asked).name != find_algorithm(name).name:
+        raise TurboSVMError(f"{what} is for {asked}, not for {name}; take 'algorithm' out of it, or ask for {asked}.")
 
 
 def _named_options(layer: Mapping[str, Any], name: str) -> list[Layer]:

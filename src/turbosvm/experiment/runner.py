@@ -44,14 +44,16 @@ class Outcome:
 
     @property
     def failures(self) -> str | None:
-        """How many clients failed, and most often why, in a sentence."""
-        reasons = Counter(failure["why"] for record in self.records for failure in record["failures"])
-        if not reasons:
-            return None
-        asked = len(self.records) * self.config.clients_per_round
-        rounds = sum(record["failed"] is not None for record in self.records)
-        nothing = f", and {rounds} of {len(self.records)} rounds merged nothing" if rounds else ""
-        return f"{reasons.total()} of {asked} replies were bad{nothing}; most often: {reasons.most_common(1)[0][0]}."
+        """How many replies were bad and how many rounds failed, and most often why, in a sentence."""
+        bad = Counter(failure["why"] for record in self.records for failure in record["failures"])
+        failed = Counter(record["failed"] for record in self.records if record["failed"])
+        each = 1 if self.config.algorithm.name == "centralised" else self.config.clients_per_round
+        told = []
+        if bad:
+            told.append(f"{bad.total()} of {len(self.records) * each} replies were bad ({_mostly(bad)})")
+        if failed:
+            told.append(f"{failed.total()} of {len(self.records)} rounds merged nothing ({_mostly(failed)})")
+        return f"{', and '.join(told)}." if told else None
 
 
 def run_experiment(
@@ -106,6 +108,11 @@ def run_experiment(
     if folder and stopped:
         folder.write("stopped.txt", f"After round {len(records)}: {stopped}\n")
     return Outcome(config, records, own_module, folder.path if folder else None, interrupted, stopped)
+
+
+def _mostly(reasons: Counter[str]) -> str:
+    (reason, times), *others = reasons.most_common()
+    return f"mostly {reason}" if others and times > 1 else reason
 
 
 def describe_data(federation: Federation) -> dict[str, Any]:
