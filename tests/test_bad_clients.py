@@ -25,6 +25,7 @@ from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.algorithm import build_algorithm
 from turbosvm.models.contract import state_of
 from turbosvm.simulation import Plan, Round, simulate
+from turbosvm.snapshot import pack, unpack
 from turbosvm.types import Moment
 
 TRAINING = LocalTraining(1, 4, 0.2)
@@ -146,6 +147,19 @@ def test_replacing_leaves_what_a_client_kept_before(tiny_data: FederatedData) ->
     cpu = torch.device("cpu")
     kept = [standing.memory.recall(user, cpu)["local"]["head.weight"] for standing in (one, two.standing)]
     assert torch.equal(*kept)
+
+
+def test_failed_rounds_are_remembered_in_a_checkpoint(tiny_data: FederatedData) -> None:
+    spoilt = spoil(tiny_data, train_users(tiny_data))
+    plan = Plan(9, 4, TRAINING, max_failed_rounds=2)
+    rounds = simulate(federation(spoilt), find_algorithm("fedavg"), plan)
+    standing = [next(rounds) for _ in range(2)][-1].standing
+    resumed = simulate(
+        federation(spoilt), find_algorithm("fedavg"), plan, unpack(pack(standing), 0, torch.device("cpu"))
+    )
+    assert next(resumed).standing.failed_rounds == 3
+    with pytest.raises(TurboSVMError, match="3 rounds failed"):
+        next(resumed)
 
 
 def test_a_round_that_is_held_can_be_gone_on_from_later(tiny_data: FederatedData) -> None:

@@ -124,3 +124,13 @@ def test_published_moon_is_fedavg_and_keeps_nothing(tiny_data: FederatedData) ->
     ends = [list(simulate(federation(tiny_data), one, plan))[-1] for one in (moon, find_algorithm("fedavg"))]
     assert all(torch.equal(value, ends[1].model.parameters[key]) for key, value in ends[0].model.parameters.items())
     assert not ends[0].standing.memory.clients
+
+
+def test_scaffold_is_told_how_many_clients_there_are_in_all(tiny_data: FederatedData) -> None:
+    """After round 1 every c_n of the cohort is its change, so c is their sum over the number of training users."""
+    setup = federation(tiny_data)
+    (first,) = simulate(setup, find_algorithm("scaffold"), Plan(1, 4, LocalTraining(1, 4, 0.2)))
+    memory = first.standing.memory
+    kept = [memory.recall(client, torch.device("cpu"))["local"]["head.weight"] for client in first.cohort]
+    c = first.standing.server.shared["local"]["head.weight"]
+    torch.testing.assert_close(c, torch.stack(kept).sum(dim=0) / len(setup.split.train))
