@@ -196,15 +196,8 @@ def _run(
         raise KeyboardInterrupt
     frame = pd.DataFrame(outcome.records)
     report = RunRecords.from_config(resolved.model_dump(), frame)
-    label = f"{resolved.algorithm.name} seed {resolved.seed}"
-    sentences = []
-    if outcome.stopped:
-        sentences.append(f"{label} stopped: {outcome.stopped}")
-    elif outcome.failures:
-        sentences.append(f"{label}: {outcome.failures}")
-    if report.diverged:
-        sentences.append(f"{label} diverged (its loss is not finite): try smaller learning rates.")
-    return Result(resolved, frame, outcome.module, outcome.folder, outcome.stopped, report), sentences
+    result = Result(resolved, frame, outcome.module, outcome.folder, outcome.stopped, report)
+    return result, [*outcome.told, *report.told]
 
 
 def _resolve(

@@ -6,7 +6,7 @@ from turbosvm.clients.memory import ClientMemory
 from turbosvm.errors import TurboSVMError
 from turbosvm.grouping import grouped, ungrouped
 from turbosvm.simulation import Standing
-from turbosvm.types import ModelState, ServerState, Weights, nbytes
+from turbosvm.types import ModelState, ServerState, Weights
 
 _CLIENT, _SHARED = "client.", "shared."
 
@@ -29,24 +29,17 @@ def pack(standing: Standing) -> Weights:
     )
 
 
-def client_bytes(standing: Standing) -> int:
-    """How much all clients together keep."""
-    cpu, memory = torch.device("cpu"), standing.memory
-    return sum(nbytes(*memory.recall(client, cpu).values()) for client in memory.clients)
-
-
 def unpack(tensors: Weights, client_memory: int, device: torch.device) -> Standing:
     """Return the standing that was packed; `client_memory` is the budget in bytes for what clients keep."""
+    packed = ungrouped(tensors)
+    if "counts" not in packed or "parameters" not in packed:
+        raise TurboSVMError("These tensors are not a snapshot of a run: its counts or its parameters are missing.")
+    clients = {group for group in packed if group.startswith(_CLIENT)}
+    kept = {int(group.removeprefix(_CLIENT)): ungrouped(packed[group]) for group in clients}
     groups = {
         group: {name: value.to(device) for name, value in weights.items()}
-        for group, weights in ungrouped(tensors).items()
-    }
-    if "counts" not in groups or "parameters" not in groups:
-        raise TurboSVMError("These tensors are not a snapshot of a run: its counts or its parameters are missing.")
-    kept = {
-        int(group.removeprefix(_CLIENT)): ungrouped(weights)
-        for group, weights in groups.items()
-        if group.startswith(_CLIENT)
+        for group, weights in packed.items()
+        if group not in clients
     }
     shared = {group.removeprefix(_SHARED): weights for group, weights in groups.items() if group.startswith(_SHARED)}
     counts = groups["counts"]

@@ -35,6 +35,7 @@ def test_beyond_the_budget_the_oldest_go_to_disk_and_all_come_back(budget: int, 
         memory = memory.keeping({client: things(client)})
     assert memory.clients == list(range(6))
     assert memory.on_disk == on_disk
+    assert memory.nbytes == 6 * 400
     for client in (5, 0, 3, 1, 4, 2):
         assert_remembers(memory, client)
 

@@ -38,16 +38,14 @@ def carry_out(configs: list[Config], out: Path, name: str) -> None:
         for label, config in zip(labels, configs, strict=True):
             outcome = run_experiment(config, data, root=root, on_record=display.watch(label))
             folders.append(outcome.folder)
-            if outcome.stopped:
-                told.append(f"{label} stopped: {outcome.stopped}")
-            elif outcome.failures:
-                told.append(f"{label}: {outcome.failures}")
+            told += outcome.told
             all_well &= outcome.stopped is None and (outcome.worked or outcome.interrupted)
             if outcome.interrupted:
                 interrupted = True
                 break
-    _show([read_run(folder) for folder in folders if folder], root, console)
-    for sentence in told:
+    runs = [read_run(folder) for folder in folders if folder]
+    _show(runs, root, console)
+    for sentence in (*told, *(sentence for run in runs for sentence in run.told)):
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)
     if interrupted:
         console.print("Stopped; the records so far are kept.")
@@ -80,12 +78,8 @@ def _show(runs: list[RunRecords], root: Path, console: Console) -> None:
     if not table.empty:
         save_report(runs, root)
         print_table(table, console)
-    for run in runs:
-        if run.diverged:
-            console.print(
-                f"{run.algorithm} seed {run.seed} diverged (its loss is not finite): try smaller learning rates."
-            )
-    console.print(f"Table, curves and records: {root}", markup=False, highlight=False, soft_wrap=True)
+    what = "Records" if table.empty else "Table, curves and records"
+    console.print(f"{what}: {root}", markup=False, highlight=False, soft_wrap=True)
 
 
 def print_table(table: pd.DataFrame, console: Console) -> None:

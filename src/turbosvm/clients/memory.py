@@ -43,6 +43,11 @@ class ClientMemory:
         """Whose memory lies on disk, in order."""
         return sorted(client for client, kept in self._kept.items() if isinstance(kept, _OnDisk))
 
+    @property
+    def nbytes(self) -> int:
+        """How much all clients together keep, wherever it lies."""
+        return sum(nbytes(*self.recall(client, torch.device("cpu")).values()) for client in self._kept)
+
     def recall(self, client: int, device: torch.device) -> dict[str, Weights]:
         """What a client kept, by part; nothing if it never took part."""
         kept = self._kept.get(client, {})

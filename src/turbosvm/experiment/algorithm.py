@@ -37,7 +37,7 @@ def choose_rules(name: str, options: Mapping[str, Any]) -> Algorithm:
             or (wanted != PLAIN.name and part not in parts_of(CATALOGUE[wanted]))
         ):
             having = [row for row in CATALOGUE if row == PLAIN.name or part in parts_of(CATALOGUE[row])]
-            raise unknown(f"{PARTS[part]}", str(wanted), having)
+            raise unknown(PARTS[part], str(wanted), having)
         if algorithm.pooled:
             raise TurboSVMError("Centralised training has no clients and no server, so no rule can be chosen for it.")
         taken[part] = getattr(CATALOGUE[wanted], part)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from turbosvm.algorithms.catalogue import find_algorithm
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.algorithm import build_algorithm
@@ -43,17 +44,25 @@ class Outcome:
         return any(record["failed"] is None for record in self.records)
 
     @property
-    def failures(self) -> str | None:
+    def told(self) -> list[str]:
+        """What the person should know of it: why it stopped, or what failed on the way."""
+        label = f"{self.config.algorithm.name} seed {self.config.seed}"
+        if self.stopped:
+            return [f"{label} stopped: {self.stopped}"]
+        failures = self._failures()
+        return [f"{label}: {failures}"] if failures else []
+
+    def _failures(self) -> str:
         """How many replies were bad and how many rounds failed, and most often why, in a sentence."""
         bad = Counter(failure["why"] for record in self.records for failure in record["failures"])
         failed = Counter(record["failed"] for record in self.records if record["failed"])
-        each = 1 if self.config.algorithm.name == "centralised" else self.config.clients_per_round
-        told = []
+        each = 1 if find_algorithm(self.config.algorithm.name).pooled else self.config.clients_per_round
+        parts = []
         if bad:
-            told.append(f"{bad.total()} of {len(self.records) * each} replies were bad ({_mostly(bad)})")
+            parts.append(f"{bad.total()} of {len(self.records) * each} replies were bad ({_mostly(bad)})")
         if failed:
-            told.append(f"{failed.total()} of {len(self.records)} rounds merged nothing ({_mostly(failed)})")
-        return f"{', and '.join(told)}." if told else None
+            parts.append(f"{failed.total()} of {len(self.records)} rounds merged nothing ({_mostly(failed)})")
+        return f"{', and '.join(parts)}." if parts else ""
 
 
 def run_experiment(

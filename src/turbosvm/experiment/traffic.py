@@ -12,7 +12,6 @@ from turbosvm.data.split import Split
 from turbosvm.models.contract import find_head
 from turbosvm.models.registry import build_model
 from turbosvm.simulation import Federation, Plan, simulate
-from turbosvm.snapshot import client_bytes
 
 
 class Task(NamedTuple):
@@ -49,7 +48,7 @@ def count_traffic(algorithm: str, task: str) -> Traffic:
     federation = Federation(data, Split((0,), (1,)), module, find_head(module))
     plan = Plan(1, 1, LocalTraining(1, 2, 1e-4))
     (only,) = simulate(federation, find_algorithm(algorithm), plan)
-    return Traffic(only.bytes_down, only.bytes_up, client_bytes(only.standing))
+    return Traffic(only.bytes_down, only.bytes_up, only.standing.memory.nbytes)
 
 
 def traffic_table(algorithms: list[str]) -> pd.DataFrame:

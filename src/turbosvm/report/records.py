@@ -58,6 +58,12 @@ class RunRecords:
         """Whether the loss at the end is not a number."""
         return bool(self.final) and not math.isfinite(self.final["loss"])
 
+    @property
+    def told(self) -> list[str]:
+        """What the person should know of how it ended."""
+        label = f"{self.algorithm} seed {self.seed}"
+        return [f"{label} diverged (its loss is not finite): try smaller learning rates."] if self.diverged else []
+
 
 def read_run(folder: Path) -> RunRecords:
     """Read a run's folder, finished or not."""

@@ -8,13 +8,11 @@ Hsu, Qi, Brown: Measuring the Effects of Non-Identical Data Distribution for Fed
 """
 
 from dataclasses import dataclass
-from math import inf
-
-import torch
 
 from turbosvm.averaging import weighted_mean
-from turbosvm.errors import TurboSVMError
+from turbosvm.grouping import zeros_like
 from turbosvm.types import Cohort, Merged, Weights
+from turbosvm.values import as_decay, as_positive
 
 
 @dataclass(frozen=True)
@@ -30,14 +28,12 @@ class Momentum:
     learning_rate: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.momentum < 1:
-            raise TurboSVMError(f"Server momentum is {self.momentum}; it must be at least 0 and less than 1.")
-        if not 0 < self.learning_rate < inf:
-            raise TurboSVMError(f"Server learning_rate is {self.learning_rate}; it must be greater than 0, and finite.")
+        object.__setattr__(self, "momentum", as_decay("Server momentum", self.momentum))
+        object.__setattr__(self, "learning_rate", as_positive("Server learning_rate", self.learning_rate))
 
     def init(self, weights: Weights) -> Weights:
         """Return zero velocity."""
-        return {name: torch.zeros_like(value) for name, value in weights.items()}
+        return zeros_like(weights)
 
     def merge(self, weights: Weights, cohort: Cohort, state: Weights) -> Merged:
         """Return the weights moved along the new velocity."""

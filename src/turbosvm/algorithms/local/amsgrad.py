@@ -3,10 +3,10 @@
     m <- beta1 m + (1 - beta1) g
     v <- beta2 v + (1 - beta2) g^2
     y <- y - eta m / sqrt(v')                             a local step
-    v' <- max(v', mean of the clients' v)                 once a round, on the server
+    v' <- max(v', mean of the clients' v, eps)            once a round, on the server
 
 If each client had a v' of its own, the mean of their models would head for the minimum of no one's loss; that v' is
-common, and changes between rounds only, is the point of the method. It begins as eps.
+common, and changes between rounds only, is the point of the method.
 
 Chen, Li, Li: Toward Communication Efficient Adaptive Gradient Method. FODS 2020.
 
