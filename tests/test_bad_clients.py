@@ -33,7 +33,7 @@ TRAINING = LocalTraining(1, 4, 0.2)
 
 def spoil(data: FederatedData, users: list[int]) -> FederatedData:
     """Inputs of these users are not numbers, so that their weights will not be either."""
-    inputs = data.inputs.copy()
+    inputs = np.array(data.inputs)
     for user in users:
         inputs[data.offsets[user] : data.offsets[user + 1]] = np.nan
     return replace(data, inputs=inputs)

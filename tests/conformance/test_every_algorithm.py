@@ -231,7 +231,7 @@ def test_a_bad_client_is_left_out_and_told_of(name: str, tiny_data: FederatedDat
     """The round goes on as if it had been sampled without that client."""
     setup, algorithm = federation(tiny_data), find_algorithm(name)
     bad = rounds(setup, algorithm, last=1)[0].cohort[2]
-    inputs = tiny_data.inputs.copy()
+    inputs = np.array(tiny_data.inputs)
     inputs[tiny_data.offsets[bad] : tiny_data.offsets[bad + 1]] = float("nan")
     spoilt = replace(tiny_data, inputs=inputs)
     (first, *_) = rounds(federation(spoilt), algorithm, last=1)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from turbosvm.data.windows import Windows
 from turbosvm.errors import TurboSVMError
 
 Array = npt.NDArray[Any]
@@ -25,20 +26,25 @@ class FederatedData:
     Args:
         name: what to call it in records and pictures.
         inputs: `[n, ...]`; uint8 images are scaled to 0..1 when a model sees them, other numbers are taken as they are.
+            Windows over text are made when they are asked for.
         labels: `[n]`, integers from 0 to K - 1.
         offsets: `[users + 1]`; user u owns samples `offsets[u]` to `offsets[u + 1]`.
         users: a name for each user.
         classes: a name for each of the K classes.
         tokens: inputs are indices (of characters, say) and not quantities, whatever integers they are stored in.
+        held_out: for each user, whether the data's own split holds them out; None where it has no split of its own.
+        digest: a hash of all of it, where it is known; data of the same digest is the same data.
     """
 
     name: str
-    inputs: Array
+    inputs: Array | Windows
     labels: Array
     offsets: npt.NDArray[np.int64]
     users: tuple[str, ...]
     classes: tuple[str, ...]
     tokens: bool = False
+    held_out: tuple[bool, ...] | None = None
+    digest: str | None = None
 
     def __post_init__(self) -> None:
         n, users = len(self.labels), len(self.users)
@@ -58,6 +64,8 @@ class FederatedData:
         if np.any(np.diff(offsets) < 0):
             first = int(np.argmax(np.diff(offsets) < 0))
             raise TurboSVMError(f"Data '{self.name}': offsets fall at user '{self.users[first]}'; they must rise.")
+        if self.held_out is not None and len(self.held_out) != users:
+            raise TurboSVMError(f"Data '{self.name}': its own split speaks of {len(self.held_out)} users, not {users}.")
         object.__setattr__(self, "offsets", offsets)
 
     def __repr__(self) -> str:

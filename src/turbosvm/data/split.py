@@ -1,7 +1,8 @@
 """Split by user: some users train, others are held out and never seen in training.
 
-Who is held out is decided by a hash of (seed, user name). So it depends neither on the order of users nor on the
-machine, and adding users moves nobody from one side to the other.
+Data may come with a split of its own (LEAF's folders, where they were asked for). Otherwise who is held out is decided
+by a hash of (seed, user name). So it depends neither on the order of users nor on the machine, and adding users moves
+nobody from one side to the other.
 """
 
 import hashlib
@@ -20,18 +21,36 @@ class Split:
 
 
 def split_users(data: FederatedData, held_out: float, min_samples: int = 1, seed: int = 0) -> Split:
-    """Hold out about a share `held_out` of the users that have at least `min_samples` samples; at least one a side."""
+    """Split the users that have at least `min_samples` samples; at least one is on either side.
+
+    Without a split of the data's own, about a share `held_out` of them is held out.
+    """
     users = [user for user, count in enumerate(data.counts) if count >= max(min_samples, 1)]
     if len(users) < 2:
         raise TurboSVMError(
             f"Data '{data.name}' has {len(users)} users with at least {min_samples} samples; "
             "at least 2 are needed, one to train and one to hold out."
         )
+    if data.held_out is not None:
+        return _own_split(data, data.held_out, users)
     places = {user: _place(seed, data.users[user]) for user in users}
     by_place = sorted(users, key=lambda user: (places[user], user))
     count = sum(places[user] < held_out for user in users)
     count = min(max(count, 1), len(users) - 1)
     return Split(train=tuple(sorted(by_place[count:])), held_out=tuple(sorted(by_place[:count])))
+
+
+def _own_split(data: FederatedData, held_out: tuple[bool, ...], users: list[int]) -> Split:
+    split = Split(
+        train=tuple(user for user in users if not held_out[user]),
+        held_out=tuple(user for user in users if held_out[user]),
+    )
+    if not split.train or not split.held_out:
+        raise TurboSVMError(
+            f"The own split of data '{data.name}' leaves {len(split.train)} users to train and {len(split.held_out)} "
+            "held out; at least one of each is needed."
+        )
+    return split
 
 
 def _place(seed: int, user: str) -> float:
