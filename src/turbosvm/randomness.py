@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-Stream = Literal["cohort", "dropout", "shuffle", "pool", "init", "layers", "classes", "glyphs"]
+Stream = Literal["cohort", "dropout", "shuffle", "pool", "init", "layers", "classes", "glyphs", "partition"]
 
 
 def stream_key(seed: int, stream: Stream, *place: int | str) -> int:

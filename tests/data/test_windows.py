@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turbosvm.data.windows import Windows, as_segments, from_lines
+from turbosvm.data.windows import Windows, as_segments
 from turbosvm.errors import TurboSVMError
 
 PAD = 9
@@ -20,8 +20,8 @@ def spelt_out(lines: list[list[int]], length: int) -> tuple[list[list[int]], lis
 
 
 def made_of(lines: list[list[int]], length: int) -> Windows:
-    text, counts = from_lines((np.array(line, dtype=np.uint8) for line in lines), length, PAD)
-    return Windows(text, np.concatenate([[0], np.cumsum(counts)]), length)
+    text = np.array([token for line in lines for token in [PAD] * length + line], dtype=np.uint8)
+    return Windows(text, np.cumsum([0, *map(len, lines)]), length)
 
 
 LINES = st.lists(st.lists(st.integers(0, 8), max_size=9), min_size=1, max_size=6)

@@ -15,7 +15,7 @@ def test_data_is_built_in_or_a_folder(tiny_data: FederatedData, tmp_path: Path) 
     assert build_data(DataConfig(name=str(tmp_path / "own"))).users == tiny_data.users
     with pytest.raises(TurboSVMError, match=r"Unknown data set 'glyph'; allowed: glyphs, .*Did you mean 'glyphs'\?"):
         build_data(DataConfig(name="glyph"))
-    with pytest.raises(TurboSVMError, match="The task 'femnist' needs its data: give the path of a data folder"):
+    with pytest.raises(TurboSVMError, match="The task 'femnist' needs its data: prepare it"):
         build_data(DataConfig(name="femnist"))
 
 

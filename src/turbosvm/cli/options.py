@@ -17,7 +17,9 @@ Assignments = Annotated[
     list[str] | None,
     typer.Option("--set", "-s", metavar="KEY=VALUE", help="Set any key, e.g. client.epochs=2; may be repeated."),
 ]
-Data = Annotated[str | None, typer.Option("--data", "-d", help="'glyphs' (built in) or the path of a data folder.")]
+Data = Annotated[
+    str | None, typer.Option("--data", "-d", help="'glyphs' (built in), a prepared set, or the path of a data folder.")
+]
 Model = Annotated[str | None, typer.Option("--model", "-m", help="A built-in model, or your own as module:Class.")]
 Head = Annotated[str | None, typer.Option("--head", help="Name of the model's last linear layer.")]
 Rounds = Annotated[int | None, typer.Option("--rounds", "-r", help="Number of rounds.")]

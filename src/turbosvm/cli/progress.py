@@ -90,3 +90,30 @@ def making(what: str, console: Console) -> Iterator[Callable[[int, int], None]]:
             progress.update(task, completed=done)
 
         yield on_progress
+
+
+@contextmanager
+def share_of(what: str, console: Console) -> Iterator[Callable[[float], None]]:
+    """Show how much of something is done, as a share: a bar in a terminal, a line now and then in a log."""
+    progress = Progress(
+        TextColumn(what),
+        BarColumn(bar_width=24),
+        TextColumn("{task.percentage:3.0f} %"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
+    task: TaskID | None = None
+    told = 0.0
+    with progress:
+
+        def on_progress(share: float) -> None:
+            nonlocal task, told
+            if task is None:
+                task = progress.add_task(what, total=1.0)
+            progress.update(task, completed=share)
+            if not console.is_terminal and share >= told + 0.1:
+                told = share
+                console.print(f"{what}: {share:.0%}", highlight=False)
+
+        yield on_progress

@@ -34,14 +34,15 @@ def cache_folder() -> Path:
 
 
 def find_folder(name: str) -> Path | None:
-    """Return the data folder that is meant: a path, or the name of a set in the cache folder."""
+    """Return the data folder that is meant: a path, or the name of a set in the cache folder.
+
+    A folder of the same name that holds something else does not hide a prepared set.
+    """
     try:
-        for folder in (Path(name).expanduser(), cache_folder() / name):
-            if name and folder.is_dir():
-                return folder
+        there = [folder for folder in (Path(name).expanduser(), cache_folder() / name) if name and folder.is_dir()]
     except (OSError, RuntimeError, ValueError):  # too long, a home of nobody, a NUL byte
-        pass
-    return None
+        return None
+    return next((folder for folder in there if (folder / MANIFEST).exists()), there[0] if there else None)
 
 
 def prepared() -> list[Path]:
@@ -87,7 +88,8 @@ def write_manifest(folder: Path, described: Manifest, about: Manifest) -> None:
     """Finish a folder whose arrays are there: hash them, and write the manifest."""
     names = ARRAYS if described["window"] is None else TEXT_ARRAYS
     hashes = {f"{name}.npy": hash_of(folder / f"{name}.npy") for name in names}
-    digest = hashlib.sha256(json.dumps([described, hashes], sort_keys=True).encode()).hexdigest()
+    content = {key: value for key, value in described.items() if key != "name"}
+    digest = hashlib.sha256(json.dumps([content, hashes], sort_keys=True).encode()).hexdigest()
     manifest = {**described, "digest": digest, "hashes": hashes, **about}
     (folder / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
 

@@ -5,7 +5,6 @@ its own text, and every token of its own text is the label of one sample. So n s
 `length`.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, SupportsIndex
 
@@ -110,11 +109,3 @@ def as_segments(windows: Tokens, labels: Tokens) -> tuple[Tokens, Places]:
     text[lead_ins] = windows[begins]
     text[own] = labels
     return text, counts
-
-
-def from_lines(lines: Iterable[Tokens], length: int, pad: int) -> tuple[Tokens, Places]:
-    """Turn lines of text into segments, with lead-ins of the token `pad`; empty lines give nothing."""
-    kept = [line for line in lines if len(line)]
-    lead_in = np.full(length, pad, dtype=np.uint8)
-    text = np.concatenate([part for line in kept for part in (lead_in, line)] or [lead_in[:0]])
-    return text, np.array([len(line) for line in kept], dtype=np.int64)

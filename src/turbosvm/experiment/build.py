@@ -29,9 +29,13 @@ def build_data(config: DataConfig, on_progress: Progress | None = None) -> Feder
     if folder := store.find_folder(config.name):
         return store.load(folder)
     if config.name in PRESETS:
-        raise TurboSVMError(f"The task '{config.name}' needs its data: give the path of a data folder (--data FOLDER).")
+        raise TurboSVMError(
+            f"The task '{config.name}' needs its data: prepare it (turbosvm data prepare {config.name} --from PLACE), "
+            "or give the path of a data folder (--data FOLDER)."
+        )
     refuse_own(config.name, "data")
-    raise unknown("data set", config.name, ["glyphs", "the path of a data folder"])
+    names = [folder.name for folder in store.prepared()]
+    raise unknown("data set", config.name, ["glyphs", "the path of a data folder"], guesses=names)
 
 
 def build_device(name: str) -> torch.device:

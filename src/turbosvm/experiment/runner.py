@@ -129,6 +129,8 @@ def describe_data(federation: Federation) -> dict[str, Any]:
     split, counts = federation.split, federation.data.counts
     return {
         "name": federation.data.name,
+        "digest": federation.data.digest,
+        "split": "hash" if federation.data.held_out is None else "own",
         "users_train": len(split.train),
         "samples_train": int(counts[list(split.train)].sum()),
         "users_held_out": len(split.held_out),

@@ -1,0 +1,100 @@
+"""The journal of a preparation: a line for each time that samples have reached the disk, so that it can go on there."""
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from turbosvm.data.sources.reading import Side
+
+STREAMS = ("inputs", "labels", "segments")
+SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Run:
+    """Samples of one user that lie together, the unit that they are from, and the number of their segments of text."""
+
+    user: str
+    side: Side | None
+    unit: int
+    samples: int
+    segments: int = 0
+
+
+@dataclass
+class LeftOut:
+    """What was bad: how much of it, and the first sentences."""
+
+    count: int = 0
+    first: list[str] = field(default_factory=list)
+
+    def add(self, sentences: Iterable[str]) -> None:
+        """Count some more."""
+        for sentence in sentences:
+            self.count += 1
+            if len(self.first) < SHOWN:
+                self.first.append(sentence)
+
+
+@dataclass
+class Entry:
+    """A line of the journal: where reading stands, and what came since the line before.
+
+    Args:
+        unit: the unit that is being read.
+        chunks: how many of its chunks are kept.
+        runs: of samples.
+        labels: values that turned up as labels for the first time, where the classes are open.
+        left_out: what was bad.
+        bytes: how long the streams are now.
+    """
+
+    unit: int = 0
+    chunks: int = 0
+    runs: list[Run] = field(default_factory=list)
+    labels: list[Any] = field(default_factory=list)
+    left_out: LeftOut = field(default_factory=LeftOut)
+    bytes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STREAMS, 0))
+
+    def then(self, later: "Entry") -> None:
+        """Take in what came later, so that this one tells of both."""
+        self.unit, self.chunks, self.bytes = later.unit, later.chunks, later.bytes
+        for run in later.runs:
+            last = self.runs[-1] if self.runs else None
+            if last and (last.user, last.side, last.unit) == (run.user, run.side, run.unit):
+                self.runs[-1] = Run(
+                    run.user, run.side, run.unit, last.samples + run.samples, last.segments + run.segments
+                )
+            else:
+                self.runs.append(run)
+        self.labels += later.labels
+        self.left_out.count += later.left_out.count
+        self.left_out.first = (self.left_out.first + later.left_out.first)[:SHOWN]
+
+
+def append(journal: Path, entry: Entry) -> None:
+    """Add a line, and see it to the disk."""
+    with journal.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(asdict(entry)) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def recover(journal: Path) -> Entry:
+    """Add all lines up; a line that was cut off in the writing is taken away."""
+    whole = Entry()
+    if not journal.exists():
+        return whole
+    lines = journal.read_bytes().splitlines(keepends=True)
+    if lines and not lines[-1].endswith(b"\n"):
+        os.truncate(journal, sum(map(len, lines[:-1])))
+        lines = lines[:-1]
+    for line in lines:
+        values = json.loads(line)
+        values["runs"] = [Run(**run) for run in values["runs"]]
+        values["left_out"] = LeftOut(**values["left_out"])
+        whole.then(Entry(**values))
+    return whole

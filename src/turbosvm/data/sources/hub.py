@@ -1,0 +1,63 @@
+"""Data sets from the Hugging Face hub, through its own client library, which keeps what it has fetched."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from turbosvm.errors import TurboSVMError, in_one_line
+
+PREFIX = "hub:"
+REPOSITORIES = {
+    "femnist": "flwrlabs/femnist",
+    "celeba": "flwrlabs/celeba",
+    "shakespeare": "flwrlabs/shakespeare",
+}
+PATTERNS = ["*.parquet", "*.csv"]
+
+
+@dataclass(frozen=True)
+class HubPlace:
+    """A data set of the hub: its repository, and the revision of it."""
+
+    repository: str
+    revision: str = "main"
+
+    def __str__(self) -> str:
+        return f"{PREFIX}{self.repository}" + (f"@{self.revision}" if self.revision != "main" else "")
+
+
+def parse(text: str, task: str) -> HubPlace:
+    """Understand 'hub:', 'hub:OWNER/NAME' or 'hub:OWNER/NAME@REVISION'; the task has a repository of its own."""
+    repository, _, revision = text.removeprefix(PREFIX).partition("@")
+    repository = repository or REPOSITORIES.get(task, "")
+    if repository.count("/") != 1 or not all(repository.split("/")):
+        raise TurboSVMError(f"'{text}' names no data set of the hub; write hub:OWNER/NAME, or hub:OWNER/NAME@REVISION.")
+    return HubPlace(repository, revision or "main")
+
+
+def fetch(place: HubPlace, offline: bool) -> Path:
+    """Fetch the tables of a repository, or find them among those fetched before; return their folder."""
+    from huggingface_hub import errors, snapshot_download
+
+    try:
+        folder = snapshot_download(
+            place.repository,
+            repo_type="dataset",
+            revision=place.revision,
+            allow_patterns=PATTERNS,
+            local_files_only=offline,
+        )
+    except errors.GatedRepoError as error:
+        raise TurboSVMError(
+            f"{place} wants its terms accepted on its page, and you signed in on this machine (hf auth login)."
+        ) from error
+    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.HFValidationError) as error:
+        raise TurboSVMError(f"{place} is not on the hub, or not for everyone to see.") from error
+    except Exception as error:  # the hub's client and what it talks through have errors of many kinds
+        why = (
+            "and --offline forbids fetching it" if offline else f"and the hub cannot be reached ({in_one_line(error)})"
+        )
+        raise TurboSVMError(
+            f"{place} has not been fetched to this machine yet, {why}. Fetch it once where there is a network, or give "
+            "the path of its files (--from PATH)."
+        ) from error
+    return Path(folder)

@@ -1,0 +1,155 @@
+"""Tables as a stream of batches: Parquet, CSV and npz files, whatever their columns mean."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from turbosvm.data.federated import Array
+from turbosvm.errors import TurboSVMError, in_one_line, unknown
+
+BATCH_ROWS = 8192
+CSV_BLOCK = 4 << 20
+
+BROKEN = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, EOFError, BadZipFile, UnicodeError)
+
+Column = Any
+"""One of Arrow's columns, or a NumPy array with anything in a row."""
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some rows of a table.
+
+    Args:
+        columns: by name.
+        rows: how many.
+        first: the number of the first row in its file, where the first of all is 1.
+        done: the share of the file that has been read.
+        bad: a sentence for each row that has another number of columns.
+    """
+
+    columns: dict[str, Column]
+    rows: int
+    first: int
+    done: float
+    bad: tuple[str, ...] = ()
+
+
+def column_names(file: Path) -> list[str]:
+    """Return the names of a table's columns."""
+    with broken_table(file):
+        if file.suffix == ".parquet":
+            return list(pq.read_schema(file).names)
+        if file.suffix == ".npz":
+            with np.load(file, allow_pickle=False) as arrays:
+                return list(arrays.files)
+        with file.open("rb") as stream:
+            return list(_open_csv(stream, None, []).schema.names)
+
+
+def check_columns(file: Path, wanted: Sequence[str]) -> None:
+    """Refuse a table that lacks a column, and say which ones it has."""
+    names = column_names(file)
+    for name in wanted:
+        if name not in names:
+            raise unknown(f"column of {file.name}", name, names)
+
+
+def read_batches(file: Path, columns: Sequence[str]) -> Iterator[Batch]:
+    """Give a table's rows in batches, which are the same each time."""
+    read = {".parquet": _read_parquet, ".csv": _read_csv, ".npz": _read_npz}[file.suffix]
+    batches = read(file, columns)
+    while True:
+        with broken_table(file):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+
+
+@contextmanager
+def broken_table(file: Path) -> Iterator[None]:
+    """Turn what Arrow and NumPy meet broken files with into a sentence that names the file."""
+    try:
+        yield
+    except BROKEN as error:
+        kind = file.suffix.removeprefix(".")
+        raise TurboSVMError(f"'{file}' cannot be read as {kind}: {in_one_line(error)}") from error
+
+
+def as_texts(column: Column) -> list[str | None]:
+    """A column as words; whole numbers become their digits, and what is neither becomes None."""
+    values = column.to_pylist() if isinstance(column, pa.Array) else column.tolist()
+    return [_as_text(value) for value in values]
+
+
+def _as_text(value: Any) -> str | None:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else None
+    return str(int(value)) if isinstance(value, int) else None
+
+
+def _read_parquet(file: Path, columns: Sequence[str]) -> Iterator[Batch]:
+    with pq.ParquetFile(file) as table:
+        total, first = max(table.metadata.num_rows, 1), 1
+        for batch in table.iter_batches(BATCH_ROWS, columns=list(columns)):
+            end = first + batch.num_rows
+            named = dict(zip(batch.schema.names, batch.columns, strict=True))
+            yield Batch(named, batch.num_rows, first, (end - 1) / total)
+            first = end
+
+
+def _read_csv(file: Path, columns: Sequence[str]) -> Iterator[Batch]:
+    """All columns as words: what they mean, and which rows are wrong, is for the reader of the task to say."""
+    size, first, bad = max(file.stat().st_size, 1), 1, list[str]()
+    with file.open("rb") as stream:
+        for batch in _open_csv(stream, columns, bad):
+            named = dict(zip(batch.schema.names, batch.columns, strict=True))
+            yield Batch(named, batch.num_rows, first, min(stream.tell() / size, 1.0), tuple(bad))
+            first += batch.num_rows + len(bad)
+            bad.clear()
+    if bad:
+        yield Batch({name: pa.array([], pa.string()) for name in columns}, 0, first, 1.0, tuple(bad))
+
+
+def _open_csv(stream: Any, columns: Sequence[str] | None, bad: list[str]) -> Any:
+    def skip_row(row: Any) -> str:
+        # The header counts as a row in Arrow's number.
+        name = stream.name.rsplit("/", 1)[-1]
+        bad.append(f"{name}, row {row.number - 1}: has {row.actual_columns} columns, not {row.expected_columns}.")
+        return "skip"
+
+    words = {name: pa.string() for name in columns or ()}
+    return pacsv.open_csv(
+        stream,
+        read_options=pacsv.ReadOptions(block_size=CSV_BLOCK, use_threads=False),
+        parse_options=pacsv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip_row),
+        convert_options=pacsv.ConvertOptions(
+            column_types=words, include_columns=list(columns) if columns else None, strings_can_be_null=False
+        ),
+    )
+
+
+def _read_npz(file: Path, columns: Sequence[str]) -> Iterator[Batch]:
+    """Arrays of one length; NumPy reads each of them whole."""
+    with np.load(file, allow_pickle=False) as arrays:
+        held: dict[str, Array] = {name: arrays[name] for name in columns}
+    lengths = {name: len(array) if array.ndim else 0 for name, array in held.items()}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise ValueError(f"its arrays differ in length: {told}")
+    rows = next(iter(lengths.values()))
+    for begin in range(0, rows, BATCH_ROWS):
+        some = {name: array[begin : begin + BATCH_ROWS] for name, array in held.items()}
+        end = min(begin + BATCH_ROWS, rows)
+        yield Batch(some, end - begin, begin + 1, end / rows)
