@@ -1,12 +1,28 @@
-"""`turbosvm data`: make the built-in data, look at data."""
+"""`turbosvm data`: make the built-in data, see what is there, look at data."""
 
+from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-app = typer.Typer(help="Make the built-in data, and look at data.", no_args_is_help=True)
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+
+    from turbosvm.data.federated import FederatedData
+    from turbosvm.data.summary import Summary
+
+app = typer.Typer(help="Make the built-in data, see what is there, and look at data.", no_args_is_help=True)
+
+WHICH = "'glyphs', the name of a prepared data set, or the path of a data folder."
+FEW_CLASSES = 10
+MANY_CLASSES = 160
+BAR = 40
+UNKNOWN = "-"
+COLUMNS = ("name", "task", "users", "samples", "on disk", "when", "made from")
 
 
 @app.command("make")
@@ -35,15 +51,292 @@ def make(
     )
 
 
+@app.command("list")
+def list_prepared() -> None:
+    """List the data sets that are ready on this machine."""
+    import pandas as pd
+    from rich.console import Console
+
+    from turbosvm.cli.session import print_table
+    from turbosvm.data import store
+
+    console = Console()
+    root = store.cache_folder()
+    unfinished = sorted(path for path in root.glob(".*.part") if path.is_dir())
+    rows = [*map(_row, store.prepared()), *map(_unfinished_row, unfinished)]
+    if not rows:
+        _say(
+            console,
+            f"Nothing is prepared in '{root}' yet; 'turbosvm data make' makes the built-in glyphs, "
+            "'turbosvm data prepare' reads files of FEMNIST, CelebA, Shakespeare or your own.",
+        )
+        return
+    table = pd.DataFrame(rows, columns=list(COLUMNS)).fillna(UNKNOWN)
+    print_table(_numbers_to_the_right(_as_plain_text(table), ["users", "samples", "on disk"]), console)
+    _say(console, f"In {root}")
+
+
+@app.command("info")
+def info(
+    name: Annotated[str, typer.Argument(help=WHICH)],
+    picture: Annotated[
+        Path | None, typer.Option(help="Also draw how many users have how many samples into this file (PNG).")
+    ] = None,
+) -> None:
+    """Describe a data set: where it is from, its figures beside the published ones, its split, classes and users."""
+    from rich.console import Console
+
+    from turbosvm.data import histogram, store
+    from turbosvm.data.summary import summarise
+    from turbosvm.report.curves import save_figure
+
+    console = Console()
+    folder, data = _open(name, console)
+    manifest, summary = store.read_manifest(folder), summarise(data)
+    for key, value in _facts(folder, data, manifest).items():
+        _say(console, f"{key:<9}  {value}")
+    _print_figures(summary, manifest.get("task"), console)
+    _say(console, f"Split: {_split(data)}\n")
+    for line in _class_lines(data, summary, _is_plain(console)):
+        _say(console, line)
+    _say(console, "\nSamples per user, and how many users have as many")
+    bars = histogram.histogram(data.counts)
+    blocks = histogram.PLAIN_BLOCKS if _is_plain(console) else histogram.BLOCKS
+    for line in histogram.lines(bars, BAR, blocks):
+        _say(console, f"  {line}")
+    if picture is not None:
+        save_figure(histogram.draw(bars, data.counts, data.name), picture)
+        _say(console, f"\nPicture: {picture}")
+
+
 @app.command("sheet")
 def sheet(
     out: Annotated[Path, typer.Argument(help="The picture to write (PNG).")],
-    data: Annotated[str, typer.Option("--data", "-d", help="'glyphs' or the path of a data folder.")] = "glyphs",
+    data: Annotated[str, typer.Option("--data", "-d", help=WHICH)] = "glyphs",
 ) -> None:
-    """Draw a contact sheet: what the classes look like, and how users differ."""
+    """Draw a contact sheet of images or text: what the classes look like, and how users differ."""
     from turbosvm.data import contact_sheet
     from turbosvm.experiment.build import build_data
     from turbosvm.experiment.config import DataConfig
 
     contact_sheet.save(out, build_data(DataConfig(name=data)))
     typer.echo(f"Contact sheet: {out}")
+
+
+def _open(name: str, console: "Console") -> "tuple[Path, FederatedData]":
+    """Open (or, for glyphs, make) the data that is meant; return also where it is."""
+    from turbosvm.cli.progress import making
+    from turbosvm.data import glyphs, store
+    from turbosvm.errors import unknown
+    from turbosvm.experiment.build import build_data
+    from turbosvm.experiment.config import DataConfig
+
+    if name == "glyphs":
+        with making(name, console) as on_progress:
+            data = build_data(DataConfig(name=name), on_progress)
+        return glyphs.cached_at(glyphs.GlyphOptions()), data
+    folder = store.find_folder(name)
+    if folder is None:
+        there = (path.name for path in store.prepared())
+        raise unknown("data set", name, ["glyphs", *there, "the path of a data folder"])
+    return folder, store.load(folder)
+
+
+def _facts(folder: Path, data: "FederatedData", manifest: Mapping[str, Any]) -> dict[str, str]:
+    """What is known of a data set besides its figures."""
+    from turbosvm.data.windows import Windows
+
+    kind = f"{data.inputs.dtype} of shape {list(data.inputs.shape[1:])}"
+    if isinstance(data.inputs, Windows):
+        kind += f", windows over {len(data.inputs.text):,} characters of text"
+    elif data.tokens:
+        kind += ", tokens"
+    facts = {
+        "name": data.name,
+        "folder": str(folder),
+        "made from": _origin(manifest),
+        "left out": _left_out(manifest),
+        "digest": (data.digest or "")[:12],
+        "inputs": kind,
+    }
+    return {key: value for key, value in facts.items() if value}
+
+
+def _origin(manifest: Mapping[str, Any]) -> str:
+    """Say what a data set was made from, as far as its manifest tells."""
+    source, made_by = manifest.get("source"), manifest.get("made_by")
+    if isinstance(source, Mapping):
+        return ", ".join(str(source[key]) for key in ("kind", "path") if source.get(key))
+    return _in_words(source or made_by)
+
+
+def _left_out(manifest: Mapping[str, Any]) -> str:
+    """Say what of the source is not in a data set: bad samples, with the first of them, and small users."""
+    bad, small = manifest.get("left_out"), manifest.get("small_users")
+    parts = []
+    if isinstance(bad, Mapping) and isinstance(bad.get("count"), int):
+        first = f", such as: {bad['first'][0]}" if bad.get("first") else ""
+        parts += [f"{bad['count']:,} bad{first}"] if bad["count"] else []
+    elif bad:
+        parts.append(_in_words(bad))
+    if isinstance(small, int) and small:
+        parts.append(f"{small:,} users with too few samples")
+    return "; ".join(reversed(parts))
+
+
+def _in_words(value: Any) -> str:
+    """Say in a line what a manifest holds under some key; nothing gives nothing."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_in_words(part)}" for key, part in value.items())
+    if isinstance(value, list | tuple):
+        return "; ".join(map(_in_words, value))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "" if value is None else str(value)
+
+
+def _print_figures(summary: "Summary", task: Any, console: "Console") -> None:
+    from dataclasses import asdict
+
+    import pandas as pd
+
+    from turbosvm.cli.session import print_table
+    from turbosvm.data.summary import PUBLISHED, rows
+
+    known = task if isinstance(task, str) and task in PUBLISHED else None
+    table = pd.DataFrame(map(asdict, rows(summary, known))).rename(columns={"figure": "", "leaf": "LEAF"})
+    shown = table if known else table[["", "here"]]
+    print_table(_numbers_to_the_right(shown, list(shown.columns[1:])), console)
+
+
+def _split(data: "FederatedData") -> str:
+    """Say who trains and who is held out, at the default settings."""
+    from turbosvm.data.split import split_users
+    from turbosvm.errors import TurboSVMError
+    from turbosvm.experiment.config import DataConfig
+
+    usual = DataConfig()
+    try:
+        split = split_users(data, usual.held_out, usual.min_samples, usual.split_seed)
+    except TurboSVMError as error:
+        return f"none. {error}"
+    usual_way = f"by a hash of users' names, at the defaults ({usual.held_out:.0%} held out, seed {usual.split_seed})"
+    samples = [int(data.counts[list(side)].sum()) for side in (split.train, split.held_out)]
+    return (
+        f"{usual_way if data.held_out is None else 'its own'}: {len(split.train):,} users train "
+        f"({samples[0]:,} samples), {len(split.held_out):,} are held out ({samples[1]:,} samples)."
+    )
+
+
+def _class_lines(data: "FederatedData", summary: "Summary", plain: bool) -> list[str]:
+    """Show how samples spread over classes: each class where they are few, the extremes and pillars where not."""
+    from turbosvm.data import histogram
+    from turbosvm.data.text_sheet import sign
+
+    counts, total = summary.class_counts, max(summary.samples, 1)
+    if not len(counts):
+        return ["Classes: none"]
+    if len(counts) <= FEW_CLASSES:
+        longest, blocks = max(map(len, data.classes)), histogram.PLAIN_BLOCKS if plain else histogram.BLOCKS
+        return [
+            "Classes",
+            *(
+                f"  {name:<{longest}}  {count / total:6.1%} "
+                f"{histogram.bar(count / max(counts.max(), 1), BAR, blocks)} {count:,}"
+                for name, count in zip(data.classes, counts.tolist(), strict=True)
+            ),
+        ]
+    most, fewest = int(counts.argmax()), int(counts.argmin())
+    absent = int((counts == 0).sum())
+    ends = [f"{data.classes[k]!r} {counts[k] / total:.2%} ({counts[k]:,})" for k in (most, fewest)]
+    first = f"Classes: most {ends[0]}, fewest {ends[1]}" + (f", {absent} without samples" if absent else "")
+    if len(counts) > MANY_CLASSES:
+        return [first]
+    pillars = histogram.pillars(counts, histogram.PLAIN_PILLARS if plain else histogram.PILLARS)
+    signs = "".join(map(sign, data.classes))
+    named = not plain and all(len(name) == 1 for name in data.classes)
+    return [first, f"  {pillars}", *([f"  {signs}"] if named else [])]
+
+
+def _row(folder: Path) -> dict[str, str]:
+    """One line of the list of what is ready; a folder that is broken says so."""
+    from turbosvm.data import store
+    from turbosvm.errors import TurboSVMError
+
+    row = {"name": folder.name}
+    try:
+        manifest = store.read_manifest(folder)
+    except TurboSVMError:
+        return row | {"made from": f"broken: {store.MANIFEST} cannot be read"}
+    row |= {"task": _task(manifest)}
+    if not isinstance(manifest.get("users"), list):
+        return row | {"made from": f"broken: {store.MANIFEST} does not name the users"}
+    row |= {"users": f"{len(manifest['users']):,}"}
+    try:
+        row |= {"samples": f"{_length(folder / 'labels.npy'):,}"}
+        needed = store.ARRAYS if manifest.get("window") is None else store.TEXT_ARRAYS
+        missing = [array for array in needed if not (folder / f"{array}.npy").is_file()]
+        row |= {"on disk": _size(folder), "when": _when(folder / store.MANIFEST)}
+    except FileNotFoundError as error:
+        missing = [Path(error.filename or "labels").stem]
+    except (ValueError, OSError, EOFError):
+        return row | {"made from": "broken: labels.npy cannot be read"}
+    return row | {"made from": f"broken: {missing[0]}.npy is missing" if missing else _origin(manifest) or UNKNOWN}
+
+
+def _unfinished_row(folder: Path) -> dict[str, str]:
+    name = folder.name.removeprefix(".").removesuffix(".part")
+    return {"name": name, "on disk": _size(folder), "when": _when(folder), "made from": "unfinished"}
+
+
+def _task(manifest: Mapping[str, Any]) -> str:
+    made_by = manifest.get("made_by")
+    glyphs = isinstance(made_by, Mapping) and "glyphs" in made_by
+    return str(manifest.get("task") or ("glyphs" if glyphs else UNKNOWN))
+
+
+def _length(array: Path) -> int:
+    """Read from a saved array's header how long it is."""
+    import numpy as np
+
+    return len(np.load(array, mmap_mode="r", allow_pickle=False))
+
+
+def _size(folder: Path) -> str:
+    """Say how much room a folder's files take."""
+    size = float(sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()))
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}"
+        size /= 1000
+    return f"{size:,.1f} GB"
+
+
+def _when(path: Path) -> str:
+    return f"{datetime.fromtimestamp(path.stat().st_mtime):%Y-%m-%d %H:%M}"
+
+
+def _as_plain_text(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Keep square brackets in names from being taken for markup."""
+    from rich.markup import escape
+
+    return table.map(escape)
+
+
+def _numbers_to_the_right(table: "pd.DataFrame", columns: list[str]) -> "pd.DataFrame":
+    """Fill columns of numbers up from the left, also where some cells have no number."""
+    table = table.copy()
+    for column in columns:
+        width = max(len(column), *map(len, table[column]))
+        table[column] = table[column].str.rjust(width)
+        table = table.rename(columns={column: column.rjust(width)})
+    return table
+
+
+def _is_plain(console: "Console") -> bool:
+    """Whether the terminal cannot show block characters."""
+    return not console.encoding.startswith("utf")
+
+
+def _say(console: "Console", text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
