@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from turbosvm.cli.main import main
 from turbosvm.data.federated import FederatedData
 
-settings.register_profile("the same every time", derandomize=True, database=None)
+settings.register_profile("the same every time", derandomize=True, database=None, deadline=None)
 settings.load_profile("the same every time")
 
 

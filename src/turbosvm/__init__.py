@@ -1,7 +1,8 @@
 """Federated learning with SVM aggregation.
 
-`turbosvm.run` and `turbosvm.compare` do whole experiments; `FederatedData` holds your own data. They are imported when
-first used, so that `import turbosvm` (and the reports, which need no PyTorch) start at once.
+`turbosvm.run` and `turbosvm.compare` do whole experiments; `turbosvm.prepare` reads LEAF's data sets and tables of your
+own; `FederatedData` holds data that you have in memory. They are imported when first used, so that `import turbosvm`
+(and the reports, which need no PyTorch) start at once.
 """
 
 from importlib import import_module
@@ -12,30 +13,42 @@ from turbosvm.version import __version__
 
 if TYPE_CHECKING:
     from turbosvm import svm
-    from turbosvm.api import Comparison, Result, compare, run
+    from turbosvm.api import Comparison, Result, compare, open_data, prepare, run
     from turbosvm.data.federated import FederatedData
+    from turbosvm.data.partition import Partition, from_dataset
+    from turbosvm.data.sources.request import Columns
     from turbosvm.heads.merge import HeadState, merge_heads
 
 __all__ = [
+    "Columns",
     "Comparison",
     "FederatedData",
     "HeadState",
+    "Partition",
     "Result",
     "TurboSVMError",
     "__version__",
     "compare",
+    "from_dataset",
     "merge_heads",
+    "open_data",
+    "prepare",
     "run",
     "svm",
 ]
 
 _HOMES = {
+    "Columns": "turbosvm.data.sources.request",
     "Comparison": "turbosvm.api",
     "FederatedData": "turbosvm.data.federated",
     "HeadState": "turbosvm.heads.merge",
+    "Partition": "turbosvm.data.partition",
     "Result": "turbosvm.api",
     "compare": "turbosvm.api",
+    "from_dataset": "turbosvm.data.partition",
     "merge_heads": "turbosvm.heads.merge",
+    "open_data": "turbosvm.api",
+    "prepare": "turbosvm.api",
     "run": "turbosvm.api",
 }
 

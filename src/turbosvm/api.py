@@ -1,8 +1,8 @@
-"""The Python entry point: `turbosvm.run` and `turbosvm.compare`."""
+"""The Python entry point: `turbosvm.run`, `turbosvm.compare`, `turbosvm.prepare`, `turbosvm.open_data`."""
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,12 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from turbosvm.algorithms.catalogue import find_algorithm
+from turbosvm.data import store
 from turbosvm.data.federated import FederatedData
-from turbosvm.errors import TurboSVMError
+from turbosvm.data.preparation.prepare import Rules
+from turbosvm.data.preparation.prepare import prepare as prepare_data
+from turbosvm.data.sources.request import Request
+from turbosvm.errors import TurboSVMError, unknown
 from turbosvm.evaluation.milestones import RoundsToTarget
 from turbosvm.experiment.config import Config
 from turbosvm.experiment.layers import merge_layers, named, nest
@@ -99,7 +103,7 @@ def run(
     Args:
         algorithm: a name of the catalogue, or several joined by '+', such as 'fedavgm+turbosvm'; or the config's
             section of that name as a dictionary. Without one, the config file's, or 'fedavg'.
-        data: 'glyphs', the path of a data folder, or your own `FederatedData`.
+        data: 'glyphs', the name of a prepared set, the path of a data folder, or your own `FederatedData`.
         model: a built-in model's name, 'module:Class', or your own `nn.Module`, which is copied, not changed.
         head: the name of the model's last linear layer, where the model does not say it itself.
         preset: settings to start from: 'glyphs', 'femnist', 'celeba' or 'shakespeare'.
@@ -168,6 +172,57 @@ def compare(
     if out and any(result.final for result in results):
         save_report([result._report for result in results], Path(out))
     return Comparison(tuple(results))
+
+
+def prepare(
+    task: str,
+    source: str | Path,
+    out: str | Path | None = None,
+    *,
+    own_split: bool = False,
+    min_samples: int | None = None,
+    skip_bad: bool = False,
+    replace: bool = False,
+    on_progress: Callable[[float], None] | None = None,
+    **options: Any,
+) -> FederatedData:
+    """Make a data set of the files that you have, or open it where that has been done already.
+
+    Args:
+        task: 'femnist', 'celeba', 'shakespeare', or 'own' for tables of your own.
+        source: a file, a folder or an archive; or 'hub:', 'hub:OWNER/NAME', 'hub:OWNER/NAME@REVISION'.
+        out: what to call it (then `data=NAME` opens it in a run), or a path; without it, as the task.
+        own_split: LEAF's folders train and test say who is held out.
+        min_samples: leave out users with fewer samples.
+        skip_bad: leave bad input out and count it, instead of stopping at it.
+        replace: put it in the place of another set of that name.
+        on_progress: told the share that has been read.
+        options: `images` and `attribute` of CelebA; `columns` and `classes` of tables of your own; `offline`.
+
+    Example:
+        >>> data = turbosvm.prepare("femnist", "leaf/data/femnist/data")
+        >>> result = turbosvm.run("turbosvm", preset="femnist")
+    """
+    options = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
+    try:
+        request = Request(task, str(source), own_split, **options)
+    except TypeError as error:
+        known = [each.name for each in fields(Request) if each.name not in ("task", "place", "own_split")]
+        raise unknown("option", next(key for key in options if key not in known), known) from error
+    done = prepare_data(request, store.place_for(str(out or task)), Rules(min_samples, skip_bad), replace, on_progress)
+    if done.left_out.count:
+        first = done.left_out.first[0]
+        warnings.warn(f"{done.left_out.count} bad things were left out, the first of them: {first}", stacklevel=2)
+    return store.load(done.folder)
+
+
+def open_data(name: str | Path) -> FederatedData:
+    """Open a prepared data set by its name, or any data folder by its path."""
+    folder = store.find_folder(str(name))
+    if folder is None:
+        names = [each.name for each in store.prepared()]
+        raise unknown("data set", str(name), ["the path of a data folder", *names])
+    return store.load(folder)
 
 
 def _run(

@@ -1,6 +1,5 @@
 """`turbosvm data prepare`: make a data set of the files that a person has."""
 
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -57,6 +56,7 @@ def prepare(
 
     from turbosvm.cli.progress import share_of
     from turbosvm.data import partition as partitions
+    from turbosvm.data import store
     from turbosvm.data.preparation.prepare import Rules
     from turbosvm.data.preparation.prepare import prepare as prepare_data
     from turbosvm.data.sources.request import Columns, Request
@@ -68,22 +68,12 @@ def prepare(
     try:
         with share_of(f"reading {task}", console) as on_progress:
             done = prepare_data(
-                request, place_of(out or task), Rules(min_samples, skip_bad, made_up), replace, on_progress
+                request, store.place_for(out or task), Rules(min_samples, skip_bad, made_up), replace, on_progress
             )
     except KeyboardInterrupt:
         console.print("Stopped; the same command goes on from here.")
         raise typer.Exit(130) from None
     _tell(done, perf_counter() - began, console)
-
-
-def place_of(name: str) -> Path:
-    """Where a data set of that name goes: a plain name into the cache folder, anything else is a path."""
-    from turbosvm.data import store
-    from turbosvm.errors import TurboSVMError
-
-    if name in ("", ".", "..") or name.startswith(".") or name == "glyphs":
-        raise TurboSVMError(f"A data set cannot be called '{name}'.")
-    return store.cache_folder() / name if Path(name).name == name else Path(name).expanduser()
 
 
 def _tell(done: "Prepared", seconds: float, console: "Console") -> None:

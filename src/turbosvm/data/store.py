@@ -45,6 +45,13 @@ def find_folder(name: str) -> Path | None:
     return next((folder for folder in there if (folder / MANIFEST).exists()), there[0] if there else None)
 
 
+def place_for(name: str) -> Path:
+    """Where a data set of that name goes: a plain name into the cache folder, anything else is a path."""
+    if name in ("", ".", "..", "glyphs") or (name.startswith(".") and Path(name).name == name):
+        raise TurboSVMError(f"A data set cannot be called '{name}'.")
+    return cache_folder() / name if Path(name).name == name else Path(name).expanduser()
+
+
 def prepared() -> list[Path]:
     """The data folders in the cache folder, by name."""
     root = cache_folder()

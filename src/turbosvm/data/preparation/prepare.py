@@ -18,7 +18,7 @@ from turbosvm.data.preparation.workshop import Workshop, claim, hidden_folder, l
 from turbosvm.data.sources.find import find_source
 from turbosvm.data.sources.reading import Chunk, Source, Unit
 from turbosvm.data.sources.request import Request
-from turbosvm.errors import TurboSVMError
+from turbosvm.errors import TurboSVMError, in_one_line
 from turbosvm.files import cannot_write
 
 OnProgress = Callable[[float], None]
@@ -102,6 +102,8 @@ def read_all(source: Source, workshop: Workshop, rules: Rules, on_progress: OnPr
     except KeyboardInterrupt:
         workshop.flush()
         raise
+    except OSError as error:
+        raise TurboSVMError(f"{unit.name} cannot be read: {error.strerror or in_one_line(error)}.") from error
     workshop.flush()
     if on_progress:
         on_progress(1.0)

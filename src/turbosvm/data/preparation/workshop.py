@@ -37,11 +37,10 @@ def locked(folder: Path) -> Iterator[None]:
     with cannot_write("folder", folder):
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / LOCK)
-    try:
-        with cannot_write("folder", folder):
+        try:
             lock.acquire(timeout=0)
-    except Timeout as error:
-        raise TurboSVMError(f"Another preparation is at work in '{folder}'; wait for it, or stop it.") from error
+        except Timeout as error:
+            raise TurboSVMError(f"Another preparation is at work in '{folder}'; wait for it, or stop it.") from error
     try:
         yield
     finally:

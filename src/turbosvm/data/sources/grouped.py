@@ -35,10 +35,10 @@ def read_table(
     wanted = list(dict.fromkeys([*([user] if user else []), *columns]))
     for batch in read_batches(file, wanted):
         with broken_table(file):
-            names = as_texts(batch.columns[user]) if user else [NOBODY] * batch.rows
+            names = as_texts(batch.columns[user]) if user else [NOBODY] * len(batch.numbers)
         groups = _places_by_user(names)
         if batch.bad:
-            groups[None] = groups.get(None, [])
+            groups = {None: [], **groups}
         if skip >= len(groups):
             skip -= len(groups)
             continue
@@ -46,7 +46,7 @@ def read_table(
             take = open_batch(batch)
         for name, places in list(groups.items())[skip:]:
             if name is None:
-                bad = [*batch.bad, *(f"{file.name}, row {batch.first + place}: has no user." for place in places)]
+                bad = [*batch.bad, *(f"{file.name}, row {batch.numbers[place]}: has no user." for place in places)]
                 yield nothing(form, "", bad, batch.done)
             else:
                 rows = take(np.array(places, dtype=np.int64), _namer(file, batch, places, name))
@@ -55,7 +55,7 @@ def read_table(
 
 
 def _namer(file: Path, batch: Batch, places: Sequence[int], user: str) -> Where:
-    return lambda place: f"{file.name}, row {batch.first + places[place]}: user '{user}'"
+    return lambda place: f"{file.name}, row {batch.numbers[places[place]]}: user '{user}'"
 
 
 def _places_by_user(names: Sequence[str | None]) -> dict[str | None, list[int]]:

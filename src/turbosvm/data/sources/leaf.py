@@ -12,8 +12,9 @@ from typing import Any, BinaryIO
 
 import ijson
 
+from turbosvm.data.sources.guard import Guarded
 from turbosvm.data.sources.reading import Chunk, Form, Rows, Side, Unit, Where, nothing, size_of
-from turbosvm.errors import TurboSVMError, in_one_line
+from turbosvm.errors import TurboSVMError
 
 Convert = Callable[[list[Any], list[Any], Where], Rows]
 BUFFER = 1 << 16
@@ -47,37 +48,51 @@ def leaf_units(files: list[tuple[Path, Side | None]], form: Form, convert: Conve
 
 def read_file(file: Path, form: Form, convert: Convert, skip: int = 0) -> Iterator[Chunk]:
     """Give a chunk for each user of a file, in the file's order, but for the first `skip` of them."""
+    for place, (user, content, wrong, done) in enumerate(_users_of(file)):
+        if place < skip:
+            continue
+        if wrong:
+            yield nothing(form, user, [f"{file.name}{wrong}."], done)
+            continue
+        where = f"{file.name}: user '{user}', row"
+        rows = convert(content["x"], content["y"], lambda row, where=where: f"{where} {row + 1}")  # type: ignore[misc]
+        yield Chunk(user, rows.inputs, rows.labels, rows.segments, rows.bad, done, whole=True)
+
+
+def _users_of(file: Path) -> Iterator[tuple[str, Any, str, float]]:
+    """Give each user, what the file has of them, what is wrong with that, and how much of the file has been read."""
     at = ""
-    try:
-        with file.open("rb") as stream:
-            expected = _expected_counts(stream)
-            seen: set[str] = set()
-            stream.seek(0)
-            size = size_of(file)
-            users = ijson.kvitems(stream, "user_data", use_float=True, buf_size=BUFFER)
-            for place, (user, content) in enumerate(users):
+    with _opened(file) as stream:
+        guarded, size, seen = Guarded(stream), size_of(file), set[str]()
+        try:
+            expected = _expected_counts(guarded)
+            guarded.rewind()
+            for user, content in ijson.kvitems(guarded, "user_data", use_float=True, buf_size=BUFFER):
                 at = f" after user '{user}'"
                 wrong = _wrong_with(user, content, expected, seen)
-                if place >= skip:
-                    yield _chunk(file, form, convert, user, wrong, content, min(stream.tell() / size, 1.0))
-    except ijson.IncompleteJSONError:
-        yield nothing(form, "", [f"{file.name} ends too early{at}: it is not whole."], 1.0)
-        return
-    except ijson.JSONError as error:
-        yield nothing(form, "", [f"{file.name} is not valid JSON{at} ({in_one_line(error)})."], 1.0)
-        return
-    except (ValueError, OverflowError) as error:
-        yield nothing(form, "", [f"{file.name}{at}: {error}."], 1.0)
-        return
+                yield user, content, wrong and f": user '{user}' {wrong}", min(stream.tell() / size, 1.0)
+        except ijson.JSONError as error:
+            why = str(error).splitlines()[0].strip(". ")
+            yield "", None, f" ends too early{at}" if guarded.cut_off else f" is not valid JSON{at} ({why})", 1.0
+            return
+        except (ValueError, OverflowError) as error:
+            yield "", None, f"{at}: {error}", 1.0
+            return
+    for user in expected:
+        if user not in seen:
+            yield user, None, f": user '{user}' is in 'users' but not in 'user_data'", 1.0
+
+
+def _opened(file: Path) -> BinaryIO:
+    try:
+        return file.open("rb")
     except OSError as error:
         raise TurboSVMError(f"'{file}' cannot be read: {error.strerror or error}.") from error
-    for user in expected.keys() - seen:
-        yield nothing(form, user, [f"{file.name}: user '{user}' is in 'users' but not in 'user_data'."], 1.0)
 
 
-def _expected_counts(stream: BinaryIO) -> dict[str, Any]:
+def _expected_counts(guarded: Guarded) -> dict[str, Any]:
     """The samples that a file says each of its users has."""
-    users, counts = _list_at(stream, "users"), _list_at(stream, "num_samples")
+    users, counts = _list_at(guarded, "users"), _list_at(guarded, "num_samples")
     if not all(isinstance(user, str) for user in users):
         raise ValueError("'users' holds something other than names")
     if len(users) != len(counts):
@@ -88,25 +103,17 @@ def _expected_counts(stream: BinaryIO) -> dict[str, Any]:
     return expected
 
 
-def _list_at(stream: BinaryIO, key: str) -> list[Any]:
+def _list_at(guarded: Guarded, key: str) -> list[Any]:
     """A list at the top of a file, by its key; LEAF writes them first, so that little has to be read."""
-    stream.seek(0)
-    value = next(ijson.items(stream, key, buf_size=BUFFER), None)
+    guarded.rewind()
+    value = next(ijson.items(guarded, key, buf_size=BUFFER), None)
     if isinstance(value, list):
         return value
     raise ValueError(f"'{key}' is missing, or not a list")
 
 
-def _chunk(file: Path, form: Form, convert: Convert, user: str, wrong: str | None, content: Any, done: float) -> Chunk:
-    where = f"{file.name}: user '{user}'"
-    if wrong:
-        return nothing(form, user, [f"{where} {wrong}."], done)
-    rows = convert(content["x"], content["y"], lambda place: f"{where}, row {place + 1}")
-    return Chunk(user, rows.inputs, rows.labels, rows.segments, rows.bad, done, whole=True)
-
-
-def _wrong_with(user: str, content: Any, expected: dict[str, Any], seen: set[str]) -> str | None:
-    """What is wrong with a user as a whole, if anything."""
+def _wrong_with(user: str, content: Any, expected: dict[str, Any], seen: set[str]) -> str:
+    """What is wrong with a user as a whole; nothing if nothing is."""
     if user in seen:
         return "is in 'user_data' twice"
     seen.add(user)
@@ -119,7 +126,7 @@ def _wrong_with(user: str, content: Any, expected: dict[str, Any], seen: set[str
         return f"has {len(x)} entries in 'x' but {len(y)} in 'y'"
     if expected[user] != len(y):
         return f"has {len(y)} samples, but 'num_samples' says {str(expected[user])[:20]}"
-    return None if y else "has no samples"
+    return "" if y else "has no samples"
 
 
 def _json_in(folder: Path) -> list[Path]:

@@ -30,15 +30,13 @@ class Batch:
 
     Args:
         columns: by name.
-        rows: how many.
-        first: the number of the first row in its file, where the first of all is 1.
+        numbers: of the rows in their file, where the first of all is 1.
         done: the share of the file that has been read.
         bad: a sentence for each row that has another number of columns.
     """
 
     columns: dict[str, Column]
-    rows: int
-    first: int
+    numbers: Sequence[int]
     done: float
     bad: tuple[str, ...] = ()
 
@@ -49,10 +47,10 @@ def column_names(file: Path) -> list[str]:
         if file.suffix == ".parquet":
             return list(pq.read_schema(file).names)
         if file.suffix == ".npz":
-            with np.load(file, allow_pickle=False) as arrays:
+            with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
                 return list(arrays.files)
         with file.open("rb") as stream:
-            return list(_open_csv(stream, None, []).schema.names)
+            return list(_open_csv(stream, None, {}).schema.names)
 
 
 def check_columns(file: Path, wanted: Sequence[str]) -> None:
@@ -105,28 +103,27 @@ def _read_parquet(file: Path, columns: Sequence[str]) -> Iterator[Batch]:
         for batch in table.iter_batches(BATCH_ROWS, columns=list(columns)):
             end = first + batch.num_rows
             named = dict(zip(batch.schema.names, batch.columns, strict=True))
-            yield Batch(named, batch.num_rows, first, (end - 1) / total)
+            yield Batch(named, range(first, end), (end - 1) / total)
             first = end
 
 
 def _read_csv(file: Path, columns: Sequence[str]) -> Iterator[Batch]:
     """All columns as words: what they mean, and which rows are wrong, is for the reader of the task to say."""
-    size, first, bad = max(file.stat().st_size, 1), 1, list[str]()
+    size, first, bad = max(file.stat().st_size, 1), 1, dict[int, str]()
     with file.open("rb") as stream:
         for batch in _open_csv(stream, columns, bad):
             named = dict(zip(batch.schema.names, batch.columns, strict=True))
-            yield Batch(named, batch.num_rows, first, min(stream.tell() / size, 1.0), tuple(bad))
+            numbers = [number for number in range(first, first + batch.num_rows + len(bad)) if number not in bad]
+            sentences = tuple(f"{file.name}, row {number}: {what}." for number, what in bad.items())
+            yield Batch(named, numbers, min(stream.tell() / size, 1.0), sentences)
             first += batch.num_rows + len(bad)
             bad.clear()
-    if bad:
-        yield Batch({name: pa.array([], pa.string()) for name in columns}, 0, first, 1.0, tuple(bad))
 
 
-def _open_csv(stream: Any, columns: Sequence[str] | None, bad: list[str]) -> Any:
+def _open_csv(stream: Any, columns: Sequence[str] | None, bad: dict[int, str]) -> Any:
     def skip_row(row: Any) -> str:
         # The header counts as a row in Arrow's number.
-        name = stream.name.rsplit("/", 1)[-1]
-        bad.append(f"{name}, row {row.number - 1}: has {row.actual_columns} columns, not {row.expected_columns}.")
+        bad[row.number - 1] = f"has {row.actual_columns} columns, not {row.expected_columns}"
         return "skip"
 
     words = {name: pa.string() for name in columns or ()}
@@ -142,7 +139,7 @@ def _open_csv(stream: Any, columns: Sequence[str] | None, bad: list[str]) -> Any
 
 def _read_npz(file: Path, columns: Sequence[str]) -> Iterator[Batch]:
     """Arrays of one length; NumPy reads each of them whole."""
-    with np.load(file, allow_pickle=False) as arrays:
+    with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
         held: dict[str, Array] = {name: arrays[name] for name in columns}
     lengths = {name: len(array) if array.ndim else 0 for name, array in held.items()}
     if len(set(lengths.values())) > 1:
@@ -152,4 +149,4 @@ def _read_npz(file: Path, columns: Sequence[str]) -> Iterator[Batch]:
     for begin in range(0, rows, BATCH_ROWS):
         some = {name: array[begin : begin + BATCH_ROWS] for name, array in held.items()}
         end = min(begin + BATCH_ROWS, rows)
-        yield Batch(some, end - begin, begin + 1, end / rows)
+        yield Batch(some, range(begin + 1, end + 1), end / rows)

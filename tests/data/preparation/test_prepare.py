@@ -1,0 +1,378 @@
+"""Whatever form the files have, the same data comes out; and whatever happens on the way, nothing half-made stays."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.data.sources import makers
+from turbosvm.data import store
+from turbosvm.data.federated import FederatedData
+from turbosvm.data.partition import Partition
+from turbosvm.data.preparation import prepare as preparation
+from turbosvm.data.preparation import workshop
+from turbosvm.data.preparation.prepare import Prepared, Rules, prepare
+from turbosvm.data.sources.femnist import CLASSES
+from turbosvm.data.sources.request import Columns, Request
+from turbosvm.data.split import split_users
+from turbosvm.errors import TurboSVMError
+
+WRITERS = makers.writers()
+
+
+def prepared(task: str, place: Path, folder: Path, rules: Rules = Rules(), **options: Any) -> FederatedData:  # noqa: B008
+    prepare(Request(task, str(place), **options), folder, rules)
+    return store.load(folder)
+
+
+def same_writers(data: FederatedData, expected: makers.Samples = WRITERS) -> bool:
+    """Whether the data holds these writers, in order of their names."""
+    return data.users == tuple(sorted(expected)) and all(
+        np.array_equal(np.asarray(data.user(place)[0])[:, 0], expected[user][0])
+        and data.user(place)[1].tolist() == expected[user][1]
+        for place, user in enumerate(data.users)
+    )
+
+
+def femnist_in_every_form(folder: Path) -> Iterator[tuple[str, Path]]:
+    """LEAF's folders in some of their ways, and the hub's tables, in order, out of order and in several files."""
+    yield "one file", makers.write_leaf(folder / "one.json", WRITERS)
+    backwards = dict(reversed(WRITERS.items()))
+    yield "backwards", makers.write_leaf(folder / "backwards.json", backwards)
+    for place, (user, samples) in enumerate(WRITERS.items()):
+        makers.write_leaf(folder / "all" / "data" / "all_data" / f"all_data_{9 - place}.json", {user: samples})
+    yield "all_data", folder / "all"
+    for user, (images, labels) in WRITERS.items():
+        makers.write_leaf(folder / "split" / "train" / f"{user}.json", {user: (images[:1], labels[:1])})
+        makers.write_leaf(folder / "split" / "test" / f"{user}.json", {user: (images[1:], labels[1:])})
+    yield "train and test", folder / "split"
+    rows = makers.hub_rows(WRITERS)
+    yield "hub", makers.write_hub_femnist(folder / "hub.parquet", rows)
+    mixed = sorted(rows, key=lambda row: row[1] is not None and rows.index(row) % 3)
+    makers.write_hub_femnist(folder / "mixed" / "data" / "train-0.parquet", mixed[:4])
+    makers.write_hub_femnist(folder / "mixed" / "data" / "train-1.parquet", mixed[4:])
+    yield "mixed hub", folder / "mixed"
+
+
+def test_femnist_is_the_same_from_every_form(tmp_path: Path) -> None:
+    digests = {}
+    for name, place in femnist_in_every_form(tmp_path / "files"):
+        data = prepared("femnist", place, tmp_path / name)
+        assert data.classes == CLASSES
+        assert isinstance(data.inputs, np.memmap)
+        assert name == "mixed hub" or same_writers(data), name
+        digests[name] = data.digest
+    assert len({digest for name, digest in digests.items() if name != "mixed hub"}) == 1
+
+
+def test_shakespeare_is_the_same_from_every_form(tmp_path: Path) -> None:
+    windows = {user: makers.windows_of(text) for user, text in makers.SPEECHES.items()}
+    content = makers.leaf_content({user: tuple(zip(*pairs, strict=True)) for user, pairs in windows.items()})  # type: ignore[misc]
+    from_json = prepared("shakespeare", makers.write_json(tmp_path / "a.json", content), tmp_path / "a")
+    rows = [(user, before, after) for user, pairs in windows.items() for before, after in pairs]
+    from_csv = prepared("shakespeare", makers.write_hub_text(tmp_path / "b.csv", rows), tmp_path / "b")
+    assert from_json.digest == from_csv.digest
+    shuffled = random.Random(0).sample(rows, len(rows))
+    mixed = prepared("shakespeare", makers.write_hub_text(tmp_path / "c.csv", shuffled), tmp_path / "c")
+    for data in (from_json, mixed):
+        letters = np.array(data.classes)
+        for place, user in enumerate(data.users):
+            inputs, labels = data.user(place)
+            pairs = {("".join(letters[x]), str(letters[y])) for x, y in zip(inputs, labels, strict=True)}
+            assert pairs == set(windows[user])
+    assert from_json.tokens
+    assert from_json.inputs.dtype == np.uint8
+    assert len(from_json.classes) == 80
+    assert (tmp_path / "a" / "inputs.npy").stat().st_size < 2 * sum(map(len, makers.SPEECHES.values()))
+
+
+def test_celeba_is_the_same_from_every_form(tmp_path: Path) -> None:
+    album = makers.faces()
+    lists = makers.write_celeba(tmp_path / "celeba" / "raw", album)
+    own = prepared("celeba", lists, tmp_path / "own")
+    leaf = {
+        user: ([name for name, _, _ in faces], [float(smile) for _, _, smile in faces]) for user, faces in album.items()
+    }
+    makers.write_json(tmp_path / "celeba" / "all_data" / "all_data.json", makers.leaf_content(leaf))
+    assert prepared("celeba", tmp_path / "celeba", tmp_path / "leaf").digest == own.digest
+    assert own.classes == ("not smiling", "smiling")
+    assert np.array_equal(own.user(1)[0][2], album["101"][2][1].transpose(2, 0, 1))
+    assert own.user(2)[1].tolist() == [int(smile) for _, _, smile in album["102"]]
+
+
+def test_another_attribute_can_be_guessed(tmp_path: Path) -> None:
+    makers.write_celeba(tmp_path / "raw", makers.faces())
+    smiling = prepared("celeba", tmp_path / "raw", tmp_path / "a")
+    serious = prepared("celeba", tmp_path / "raw", tmp_path / "b", attribute="Serious")
+    assert serious.classes == ("not serious", "serious")
+    assert np.array_equal(serious.labels, 1 - smiling.labels)
+    with pytest.raises(TurboSVMError, match=r"Unknown attribute in list_attr_celeba\.txt 'Smilling'.*'Smiling'"):
+        prepared("celeba", tmp_path / "raw", tmp_path / "c", attribute="Smilling")
+
+
+def test_celebrities_with_fewer_than_five_images_are_left_out_as_in_leaf(tmp_path: Path) -> None:
+    album = makers.faces(3, 5)
+    makers.write_celeba(tmp_path / "raw", {**album, "102": album["102"][:4]})
+    request = Request("celeba", str(tmp_path / "raw"))
+    assert prepare(request, tmp_path / "a").small_users == 1
+    assert store.load(tmp_path / "a").users == ("100", "101")
+    prepare(request, tmp_path / "b", Rules(min_samples=0))
+    assert store.load(tmp_path / "b").users == ("100", "101", "102")
+
+
+def test_leafs_own_split_is_kept_when_asked_for(tmp_path: Path) -> None:
+    images, labels = WRITERS["f0003_00"]
+    makers.write_leaf(tmp_path / "leaf" / "train" / "a.json", {"both": (images[:3], labels[:3]), "a": (images, labels)})
+    makers.write_leaf(tmp_path / "leaf" / "test" / "b.json", {"both": (images[3:], labels[3:]), "c": (images, labels)})
+    data = prepared("femnist", tmp_path / "leaf", tmp_path / "out", own_split=True)
+    assert data.users == ("a", "both", "both (test)", "c")
+    assert data.held_out == (False, False, True, True)
+    assert data.counts.tolist() == [5, 3, 2, 5]
+    split = split_users(data, held_out=0.9)
+    assert (split.train, split.held_out) == ((0, 1), (2, 3))
+    assert split_users(data, 0.9, min_samples=3).held_out == (3,)
+    with pytest.raises(TurboSVMError, match="leaves 4 users to train and 0 held out"):
+        split_users(replace(data, held_out=(False,) * 4), 0.1)
+
+
+def test_leafs_own_split_needs_leafs_folders(tmp_path: Path) -> None:
+    makers.write_leaf(tmp_path / "leaf" / "train" / "a.json", WRITERS)
+    with pytest.raises(TurboSVMError, match="has no folders train and test"):
+        prepared("femnist", tmp_path / "leaf", tmp_path / "out", own_split=True)
+
+
+def test_users_with_too_few_samples_are_left_out_and_counted(tmp_path: Path) -> None:
+    file = makers.write_leaf(tmp_path / "a.json", WRITERS)
+    done = prepare(Request("femnist", str(file)), tmp_path / "out", Rules(min_samples=4))
+    assert store.load(done.folder).counts.tolist() == [4, 5]
+    assert done.small_users == 2
+    with pytest.raises(TurboSVMError, match="has no users with at least 99 samples"):
+        prepare(Request("femnist", str(file)), tmp_path / "none", Rules(min_samples=99))
+
+
+def test_the_manifest_tells_source_counts_hashes_and_split(tmp_path: Path) -> None:
+    file = makers.write_leaf(tmp_path / "a.json", WRITERS)
+    prepare(Request("femnist", str(file)), tmp_path / "out")
+    told = store.read_manifest(tmp_path / "out")
+    assert told["source"] == {"kind": "LEAF's JSON", "path": str(file)}
+    assert told["counts"] == {"users": 4, "samples": 14}
+    assert told["split"] == {"by": "a hash of (seed, user)"}
+    assert told["hashes"] == {name: store.hash_of(tmp_path / "out" / name) for name in told["hashes"]}
+    assert sorted(told["hashes"]) == ["inputs.npy", "labels.npy", "offsets.npy"]
+    assert told["left_out"] == {"count": 0, "first": []}
+
+
+def test_what_is_prepared_is_not_prepared_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = makers.write_leaf(tmp_path / "a.json", WRITERS)
+    request = Request("femnist", str(file))
+    first = prepare(request, tmp_path / "out")
+    monkeypatch.setattr(preparation, "read_all", None)  # would fail
+    assert prepare(request, tmp_path / "out") == Prepared(tmp_path / "out", True, first.left_out, 0)
+
+
+@pytest.mark.parametrize("change", ["file", "rules", "options"])
+def test_another_source_does_not_overwrite_unless_asked(change: str, tmp_path: Path) -> None:
+    file = makers.write_leaf(tmp_path / "a" / "train" / "a.json", WRITERS)
+    makers.write_leaf(tmp_path / "a" / "test" / "b.json", makers.writers(1, seed=1))
+    request, rules = Request("femnist", str(tmp_path / "a")), Rules()
+    prepare(request, tmp_path / "out", Rules())
+    if change == "file":
+        makers.write_leaf(file, makers.writers(3, seed=9))
+    elif change == "rules":
+        rules = Rules(min_samples=3)
+    else:
+        request = Request("femnist", str(tmp_path / "a"), own_split=True)
+    before = store.read_manifest(tmp_path / "out")
+    with pytest.raises(TurboSVMError, match=r"is there already.*--replace"):
+        prepare(request, tmp_path / "out", rules)
+    assert store.read_manifest(tmp_path / "out") == before
+    assert not prepare(request, tmp_path / "out", rules, replace=True).was_there
+    assert store.read_manifest(tmp_path / "out") != before
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "out"}
+
+
+class Stop(KeyboardInterrupt):
+    pass
+
+
+@pytest.mark.parametrize("form", ["one file", "all_data", "train and test", "hub", "mixed hub"])
+def test_a_stopped_preparation_goes_on_where_it_was(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = dict(femnist_in_every_form(tmp_path / "files"))[form]
+    request, whole = Request("femnist", str(place)), prepared("femnist", place, tmp_path / "whole")
+    kept = list[Any]()
+    keep = workshop.Workshop.keep
+
+    def keep_and_note(self: workshop.Workshop, *arguments: Any) -> None:
+        keep(self, *arguments)
+        kept.append(arguments)
+
+    monkeypatch.setattr(workshop.Workshop, "keep", keep_and_note)
+    prepare(request, tmp_path / "counted")
+    chunks = len(kept)
+    assert chunks >= 4
+    for stop_after in range(1, chunks + 1):
+        kept.clear()
+
+        def stop(_: float, stop_after: int = stop_after) -> None:
+            if len(kept) == stop_after:
+                raise Stop
+
+        folder = tmp_path / f"out-{stop_after}"
+        with pytest.raises(Stop):
+            prepare(request, folder, on_progress=stop)
+        assert not folder.exists()
+        kept.clear()
+        prepare(request, folder)
+        assert len(kept) == chunks - stop_after
+        assert store.load(folder).digest == whole.digest
+        assert not workshop.hidden_folder(folder).exists()
+
+
+def test_what_was_kept_of_another_source_is_not_used(tmp_path: Path) -> None:
+    file = makers.write_leaf(tmp_path / "a.json", WRITERS)
+
+    def stop(_: float) -> None:
+        raise Stop
+
+    with pytest.raises(Stop):
+        prepare(Request("femnist", str(file)), tmp_path / "out", on_progress=stop)
+    other = makers.writers(2, seed=5)
+    makers.write_leaf(file, other)
+    assert same_writers(prepared("femnist", file, tmp_path / "out"), other)
+
+
+def test_a_journal_that_was_cut_off_is_mended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that loses power may leave half a line, and data that no line tells of."""
+    monkeypatch.setattr(workshop, "ENOUGH_BYTES", 0)  # a line for each chunk
+    file = makers.write_leaf(tmp_path / "a.json", WRITERS)
+    count = 0
+
+    def stop(_: float) -> None:
+        nonlocal count
+        count += 1
+        if count == 3:
+            raise Stop
+
+    with pytest.raises(Stop):
+        prepare(Request("femnist", str(file)), tmp_path / "out", on_progress=stop)
+    hidden = workshop.hidden_folder(tmp_path / "out")
+    journal = (hidden / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    (hidden / "journal.jsonl").write_bytes(b"".join(journal[:2]) + journal[2][:10])
+    with (hidden / "inputs.bin").open("ab") as stream:
+        stream.write(b"half an image")
+    assert same_writers(prepared("femnist", file, tmp_path / "out"))
+
+
+@pytest.mark.slow
+def test_a_killed_preparation_leaves_nothing_in_the_place_and_goes_on(tmp_path: Path) -> None:
+    writers = {f"w{place:03d}": WRITERS["f0003_00"] for place in range(400)}
+    file = makers.write_leaf(tmp_path / "a.json", writers)
+    code = (
+        "import sys, time; from pathlib import Path\n"
+        "from turbosvm.data.preparation import workshop\n"
+        "from turbosvm.data.preparation.prepare import prepare\n"
+        "from turbosvm.data.sources.request import Request\n"
+        "workshop.ENOUGH_BYTES = 0\n"
+        f"request, out = Request('femnist', {str(file)!r}), Path({str(tmp_path / 'out')!r})\n"
+        "prepare(request, out, on_progress=lambda _: time.sleep(0.01))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code])
+    journal = workshop.hidden_folder(tmp_path / "out") / "journal.jsonl"
+    while not journal.exists() or len(journal.read_bytes().splitlines()) < 20:
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "out").exists()
+    kept = len(journal.read_bytes().splitlines())
+    assert 20 <= kept < 400
+    assert same_writers(prepared("femnist", file, tmp_path / "out"), writers)
+
+
+def test_one_preparation_at_a_time(tmp_path: Path) -> None:
+    file = makers.write_leaf(tmp_path / "a.json", WRITERS)
+
+    def meanwhile(_: float) -> None:
+        with pytest.raises(TurboSVMError, match="Another preparation is at work"):
+            prepare(Request("femnist", str(file)), tmp_path / "out")
+
+    prepare(Request("femnist", str(file)), tmp_path / "out", on_progress=meanwhile)
+
+
+def test_progress_rises_from_nothing_to_all(tmp_path: Path) -> None:
+    shares = list[float]()
+    for name, place in femnist_in_every_form(tmp_path / "files"):
+        shares.clear()
+        prepare(Request("femnist", str(place)), tmp_path / name, on_progress=shares.append)
+        assert shares == sorted(shares)
+        assert shares[-1] == 1.0
+        assert shares[0] < 1.0 or name == "hub"  # which is read in one batch
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write everywhere")
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    file = makers.write_leaf(tmp_path / "a.json", WRITERS)
+    (tmp_path / "closed").mkdir(mode=0o500)
+    with pytest.raises(TurboSVMError, match="Cannot write folder"):
+        prepare(Request("femnist", str(file)), tmp_path / "closed" / "out")
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = makers.write_leaf(tmp_path / "a.json", WRITERS)
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(preparation, "write_arrays", full)
+    with pytest.raises(TurboSVMError, match=r"Cannot write folder .* No space left on device"):
+        prepare(Request("femnist", str(file)), tmp_path / "out")
+    assert {path.name for path in tmp_path.iterdir()} == {"a.json"}
+
+
+def test_samples_of_nobody_are_given_to_made_up_users(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(60, 2, 3)).astype(np.float32), rng.integers(0, 4, 60)
+    np.savez(tmp_path / "a.npz", pixels=x, label=y)
+    partition = Partition("shards", users=5, shards_per_user=2)
+    columns = Columns(("pixels",), "label", None)
+    data = prepared("own", tmp_path / "a.npz", tmp_path / "out", Rules(partition=partition), columns=columns)
+    assert data.users == tuple(f"user-{user:04d}" for user in range(5))
+    given = partition.assign(y)
+    for user in range(5):
+        inputs, labels = data.user(user)
+        assert np.array_equal(inputs, x[given == user])
+        assert np.array_equal(labels, y[given == user])
+
+
+def test_a_large_set_is_opened_at_once(tmp_path: Path) -> None:
+    """A hundred thousand users, and ten million samples that are nowhere but in a sparse file."""
+    users, each = 100_000, 100
+    folder = tmp_path / "large"
+    folder.mkdir()
+    for name, shape in (("inputs", (users * each, 1, 28, 28)), ("labels", (users * each,))):
+        np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=np.uint8, shape=shape)
+    np.save(folder / "offsets.npy", np.arange(users + 1, dtype=np.int64) * each)
+    described = {
+        "name": "large",
+        "users": [f"user-{user}" for user in range(users)],
+        "classes": ["a"],
+        "tokens": False,
+        "window": None,
+        "held_out": None,
+    }
+    (folder / "manifest.json").write_text(json.dumps(described))
+    began = time.perf_counter()
+    data = store.load(folder)
+    inputs, _ = data.user(users - 1)
+    assert time.perf_counter() - began < 1
+    assert inputs.shape == (each, 1, 28, 28)

@@ -1,0 +1,156 @@
+"""Tables of one's own: Parquet, CSV and npz, with columns for input, label and user."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.data.sources import makers
+from turbosvm.data import store
+from turbosvm.data.federated import FederatedData
+from turbosvm.data.preparation.prepare import Rules, prepare
+from turbosvm.data.sources.request import Columns, Request
+from turbosvm.errors import TurboSVMError
+
+RNG = np.random.default_rng(0)
+USERS = ["bob", "ann", "bob", "eve", "ann", "bob"]
+LABELS = ["cat", "dog", "dog", "cat", "ant", "dog"]
+FEATURES = RNG.normal(size=(6, 3)).astype(np.float32)
+
+
+def prepared(place: Path, columns: Columns = Columns(), **options: Any) -> FederatedData:  # noqa: B008
+    out = place.parent / f"out-{place.name}"
+    prepare(Request("own", str(place), columns=columns, **options), out)
+    return store.load(out)
+
+
+def rows_of(data: FederatedData) -> dict[str, list[tuple[list[Any], str]]]:
+    """What each user has, labels by their names."""
+    return {
+        user: [(np.asarray(x).tolist(), data.classes[y]) for x, y in zip(*data.user(place), strict=True)]
+        for place, user in enumerate(data.users)
+    }
+
+
+EXPECTED = {
+    user: [(FEATURES[place].tolist(), LABELS[place]) for place in range(6) if USERS[place] == user]
+    for user in ("ann", "bob", "eve")
+}
+
+
+def test_a_csv_with_a_column_for_each_number(tmp_path: Path) -> None:
+    lines = [
+        f"{user},{','.join(map(repr, row.tolist()))},{label}"
+        for user, row, label in zip(USERS, FEATURES, LABELS, strict=True)
+    ]
+    (tmp_path / "a.csv").write_text("\n".join(["who,a,b,c,animal", *lines]) + "\n")
+    data = prepared(tmp_path / "a.csv", Columns(label="animal", user="who"))
+    assert data.classes == ("ant", "cat", "dog")
+    assert data.inputs.dtype == np.float32
+    assert rows_of(data) == EXPECTED
+
+
+def test_only_the_columns_that_are_named(tmp_path: Path) -> None:
+    table = pa.table(
+        {"user": USERS, "label": [1, 0, 2, 1, 2, 2], "a": FEATURES[:, 0], "b": FEATURES[:, 1], "id": LABELS}
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    data = prepared(tmp_path / "a.parquet", Columns(("b", "a")))
+    assert data.classes == ("0", "1", "2")
+    assert np.array_equal(data.user(2)[0], FEATURES[3:4, [1, 0]])
+
+
+def test_a_parquet_with_lists(tmp_path: Path) -> None:
+    table = pa.table({"user": USERS, "label": LABELS, "x": FEATURES.reshape(6, 3, 1).tolist()})
+    pq.write_table(table, tmp_path / "a.parquet")
+    data = prepared(tmp_path / "a.parquet")
+    assert data.inputs.shape == (6, 3, 1)
+    assert [[x[0] for x in row] for row, _ in rows_of(data)["ann"]] == [row for row, _ in EXPECTED["ann"]]
+
+
+def test_a_parquet_with_images(tmp_path: Path) -> None:
+    images = [RNG.integers(0, 256, (5, 4, 3), dtype=np.uint8) for _ in USERS]
+    contents = pa.array([makers.encoded(image) for image in images])
+    pq.write_table(pa.table({"user": USERS, "label": LABELS, "image": contents}), tmp_path / "a.parquet")
+    data = prepared(tmp_path / "a.parquet")
+    assert (data.inputs.shape, data.inputs.dtype) == ((6, 3, 5, 4), np.uint8)
+    assert np.array_equal(data.user(0)[0][1], images[4].transpose(2, 0, 1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "stored"), [("uint8", "uint8"), ("int32", "int64"), ("float64", "float32"), ("float16", "float32")]
+)
+def test_an_npz_with_arrays(kind: str, stored: str, tmp_path: Path) -> None:
+    x = np.arange(12).reshape(6, 2).astype(kind)
+    np.savez(tmp_path / "a.npz", x=x, y=np.array([0, 1, 0, 3, 1, 0]), w=np.array([7, 3, 7, 10, 3, 7]))
+    data = prepared(tmp_path / "a.npz", Columns(("x",), "y", "w"))
+    assert data.inputs.dtype == stored
+    assert data.users == ("10", "3", "7")
+    assert data.classes == ("0", "1", "3")
+    assert rows_of(data)["3"] == [([2, 3], "1"), ([8, 9], "1")]
+
+
+def test_several_files_are_one_set_and_their_order_does_not_matter(tmp_path: Path) -> None:
+    (tmp_path / "many").mkdir()
+    for place, (user, row, label) in enumerate(zip(USERS, FEATURES, LABELS, strict=True)):
+        np.savez(tmp_path / "many" / f"{place}.npz", x=row[None], label=np.array([label]), user=np.array([user]))
+    assert rows_of(prepared(tmp_path / "many")) == EXPECTED
+
+
+def test_the_number_of_classes_can_be_given(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=FEATURES, label=np.array([0, 1, 0, 3, 1, 0]), user=np.array(USERS))
+    data = prepared(tmp_path / "a.npz", classes=10)
+    assert data.classes == tuple(map(str, range(10)))
+    assert data.user(2)[1].tolist() == [3]
+    with pytest.raises(TurboSVMError, match=r"a.npz, row 4: user 'eve' has the label '3'; it must be from 0 to 2"):
+        prepare(Request("own", str(tmp_path / "a.npz"), classes=3), tmp_path / "other")
+
+
+def test_inputs_of_another_form_than_the_first_are_bad(tmp_path: Path) -> None:
+    table = pa.table(
+        {"user": USERS, "label": LABELS, "x": [[0.5, 1.0], [1.0], [2.0, 3.0], None, [1.0, float("nan")], [0.0, 1.0]]}
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    done = prepare(Request("own", str(tmp_path / "a.parquet")), tmp_path / "out", Rules(skip_bad=True))
+    assert sorted(done.left_out.first) == [
+        "a.parquet, row 2: user 'ann' has an input of shape [1] and kind float32, not [2] and float32.",
+        "a.parquet, row 4: user 'eve' has an input that is not made of finite numbers.",
+        "a.parquet, row 5: user 'ann' has an input that is not made of finite numbers.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        (Columns(user="who"), "Unknown column of a.csv 'who'; allowed: label, user, x."),
+        (Columns(label="y"), "Unknown column of a.csv 'y'; allowed: label, user, x."),
+        (Columns(("z",)), "Unknown column of a.csv 'z'"),
+    ],
+)
+def test_columns_that_are_not_there(columns: Columns, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("user,label,x\nann,0,1\n")
+    with pytest.raises(TurboSVMError, match=sentence):
+        prepare(Request("own", str(tmp_path / "a.csv"), columns=columns), tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("user,label\nann,0\n", "a.csv has no column left for the inputs"),
+        ("user,label,x\n", "a.csv has no rows"),
+        ("user,label,x\nann,0,one\n", "a.csv has no good rows: the first has no number in column 'x'"),
+    ],
+)
+def test_tables_without_inputs(text: str, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(TurboSVMError, match=sentence):
+        prepare(Request("own", str(tmp_path / "a.csv")), tmp_path / "out")
+
+
+def test_pickled_arrays_are_never_loaded(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.array([{"a": 1}] * 2, dtype=object), label=[0, 1], user=["a", "b"])
+    with pytest.raises(TurboSVMError, match=r"a\.npz' cannot be read as npz"):
+        prepare(Request("own", str(tmp_path / "a.npz")), tmp_path / "out")
