@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 
 from tests.conftest import turbosvm
+from tests.data.sources import makers
 from turbosvm.algorithms.catalogue import CATALOGUE, parts_of
 from turbosvm.experiment.algorithm import all_options
 from turbosvm.experiment.config import Config
@@ -47,7 +48,7 @@ PYTHON = [
     pytest.param(block, id=f"{path.name}-{place}")
     for path in (
         ROOT / "README.md",
-        *(ROOT / "docs" / name for name in ("own-model-and-data.md", "algorithms/turbosvm.md")),
+        *(ROOT / "docs" / name for name in ("data.md", "own-model-and-data.md", "algorithms/turbosvm.md")),
     )
     for place, block in enumerate(blocks("python", path.read_text()))
     if "store" not in block
@@ -84,6 +85,26 @@ def test_the_pages_commands_are_understood(command: str, monkeypatch: pytest.Mon
     monkeypatch.setattr("turbosvm.cli.session.carry_out", lambda configs, *_: seen.extend(configs))
     assert turbosvm(*command.split()[1:]) == 0
     assert [config.algorithm.name for config in seen]
+
+
+PREPARING = [
+    command
+    for language, text in (("sh", README), ("bash", (ROOT / "docs" / "data.md").read_text()))
+    for block in blocks(language, text)
+    for command in block.splitlines()
+    if command.startswith("turbosvm ")
+]
+
+
+def test_the_commands_on_data_work_on_small_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURBOSVM_CACHE", str(tmp_path / "cache"))
+    makers.write_hub_femnist(tmp_path / "hub" / "a.parquet", makers.hub_rows(makers.writers(12)))
+    (tmp_path / "sensors.csv").write_text("person,heart,steps,sleep,mood\nann,60,9,8,good\nbob,70,2,5,bad\n")
+    monkeypatch.setattr("turbosvm.data.sources.hub.fetch", lambda place, offline: tmp_path / "hub")
+    monkeypatch.setattr("turbosvm.cli.session.carry_out", lambda *_: None)
+    assert len(PREPARING) > 5
+    for command in PREPARING:
+        assert turbosvm(*command.split()[1:]) == 0, command
 
 
 def test_every_algorithm_has_a_page_of_the_same_form() -> None:

@@ -84,9 +84,10 @@ def _tell(done: "Prepared", seconds: float, console: "Console") -> None:
     what = "was prepared before" if done.was_there else f"prepared in {seconds:.1f} s"
     lines = [f"{done.folder.name}: {counts['users']:,} users, {counts['samples']:,} samples, {what}: {done.folder}"]
     if done.small_users:
-        lines.append(f"{done.small_users:,} users with too few samples were left out.")
-    if done.left_out.count:
-        lines.append(f"{done.left_out.count:,} bad things were left out, the first of them:")
+        lines.append(f"Left out for having too few samples: {done.small_users:,} of the users.")
+    if bad := done.left_out.count:
+        shown = "" if bad == len(done.left_out.first) else f"; the first {len(done.left_out.first)} of them"
+        lines.append(f"{bad:,} bad thing{'s were' if bad > 1 else ' was'} left out{shown}:")
         lines += [f"  {sentence}" for sentence in done.left_out.first]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -76,7 +76,8 @@ def test_a_parquet_with_images(tmp_path: Path) -> None:
     contents = pa.array([makers.encoded(image) for image in images])
     pq.write_table(pa.table({"user": USERS, "label": LABELS, "image": contents}), tmp_path / "a.parquet")
     data = prepared(tmp_path / "a.parquet")
-    assert (data.inputs.shape, data.inputs.dtype) == ((6, 3, 5, 4), np.uint8)
+    assert data.inputs.shape == (6, 3, 5, 4)
+    assert data.inputs.dtype == np.uint8
     assert np.array_equal(data.user(0)[0][1], images[4].transpose(2, 0, 1))
 
 

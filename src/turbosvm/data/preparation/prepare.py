@@ -79,6 +79,9 @@ def prepare(
     with locked(hidden), tidied(hidden):
         claim(hidden, json.dumps(made_by))
         source = find_source(request, hidden / "unpacked")
+        if rules.partition and (request.own_split or source.form.window):
+            what = "LEAF's own split is of its own users" if request.own_split else "text has speakers"
+            raise TurboSVMError(f"A partition makes users up, but {what}; leave one of the two out.")
         workshop = Workshop(hidden, source.form)
         read_all(source, workshop, rules, on_progress)
         return _finish(request, source, workshop, rules, folder, made_by)
