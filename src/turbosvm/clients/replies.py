@@ -117,7 +117,8 @@ def first_not_finite(weights: Weights, before: Weights) -> str | None:
     names = [name for name, value in weights.items() if _can_be_infinite(value)]
     if not names:
         return None
-    sound = torch.stack([(~_faulty(weights[name], before.get(name))).all() for name in names])
+    device = weights[names[0]].device  # counters of steps may be on the CPU, whatever the rest is on
+    sound = torch.stack([(~_faulty(weights[name], before.get(name))).all().to(device) for name in names])
     return None if bool(sound.all()) else names[sound.tolist().index(False)]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turbosvm.data.sources import archives, celeba, femnist, gutenberg, hub, nist, text
+from turbosvm.data.sources.leaf_folders import leaf_files
 from turbosvm.data.sources.reading import Form, Source
 from turbosvm.data.sources.request import Request, existing
 from turbosvm.errors import TurboSVMError
@@ -94,10 +95,12 @@ def _own(request: Request, path: Path) -> Source:
 
 def _leaf(request: Request, path: Path, form: Form, convert: "Convert", min_samples: int = 1) -> Source | None:
     """LEAF's JSON files at that path, if there are any."""
-    from turbosvm.data.sources.leaf import leaf_files, leaf_units
-
     files = leaf_files(path, request.own_split)
-    return Source("LEAF's JSON", form, leaf_units(files, form, convert), min_samples) if files else None
+    if not files:
+        return None
+    from turbosvm.data.sources.leaf import leaf_units
+
+    return Source("LEAF's JSON", form, leaf_units(files, form, convert), min_samples)
 
 
 def _tables(path: Path, *suffixes: str) -> list[Path]:

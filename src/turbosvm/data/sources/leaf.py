@@ -1,7 +1,6 @@
 """LEAF's JSON files, read as a stream: memory holds one user at a time, however large the file is.
 
-A file is `{"users": [...], "num_samples": [...], "user_data": {user: {"x": [...], "y": [...]}}}`. LEAF puts such files
-into the folders all_data, train and test.
+A file is `{"users": [...], "num_samples": [...], "user_data": {user: {"x": [...], "y": [...]}}}`.
 """
 
 from collections import Counter
@@ -18,27 +17,6 @@ from turbosvm.errors import TurboSVMError
 
 Convert = Callable[[list[Any], list[Any], Where], Rows]
 BUFFER = 1 << 16
-
-
-def leaf_files(path: Path, own_split: bool) -> list[tuple[Path, Side | None]]:
-    """Find the JSON files of a path, each with its side; none if this does not look like LEAF's.
-
-    With `own_split` only the folders train and test count; otherwise all_data counts first, as it holds everything.
-    """
-    if path.is_file():
-        return [(path, None)] if path.suffix == ".json" else []
-    for root in (path, path / "data"):
-        train, test, everything = (_json_in(root / name) for name in ("train", "test", "all_data"))
-        sides: list[tuple[Path, Side | None]] = [(file, "train") for file in train]
-        sides += [(file, "test") for file in test]
-        if own_split:
-            if train and test:
-                return sides
-        elif everything or sides:
-            return [(file, None) for file in everything] or sides
-    if own_split:
-        raise TurboSVMError(f"'{path}' has no folders train and test with JSON files, which LEAF's own split needs.")
-    return [(file, None) for file in _json_in(path)]
 
 
 def leaf_units(files: list[tuple[Path, Side | None]], form: Form, convert: Convert) -> list[Unit]:
@@ -127,7 +105,3 @@ def _wrong_with(user: str, content: Any, expected: dict[str, Any], seen: set[str
     if expected[user] != len(y):
         return f"has {len(y)} samples, but 'num_samples' says {str(expected[user])[:20]}"
     return "" if y else "has no samples"
-
-
-def _json_in(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.glob("*.json") if file.is_file()) if folder.is_dir() else []
