@@ -83,13 +83,6 @@ class Windows:
         made: Tokens = every[begins]
         return made
 
-    def labels(self) -> Tokens:
-        """The token after each window."""
-        own = np.ones(len(self.text), dtype=bool)
-        lead_ins = (self.segments[:-1] + self.length * np.arange(len(self.segments) - 1))[:, None]
-        own[lead_ins + np.arange(self.length)] = False
-        return self.text[own]
-
 
 def as_segments(windows: Tokens, labels: Tokens) -> tuple[Tokens, Places]:
     """Turn windows back into text: one segment for as long as each window goes on where the one before ended.

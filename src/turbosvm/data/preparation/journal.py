@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,7 @@ class Entry:
 def append(journal: Path, entry: Entry) -> None:
     """Add a line, and see it to the disk."""
     with journal.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(asdict(entry)) + "\n")
+        file.write(json.dumps(_as_plain(entry)) + "\n")
         file.flush()
         os.fsync(file.fileno())
 
@@ -94,7 +94,13 @@ def recover(journal: Path) -> Entry:
         lines = lines[:-1]
     for line in lines:
         values = json.loads(line)
-        values["runs"] = [Run(**run) for run in values["runs"]]
+        values["runs"] = [Run(*run) for run in values["runs"]]
         values["left_out"] = LeftOut(**values["left_out"])
         whole.then(Entry(**values))
     return whole
+
+
+def _as_plain(entry: Entry) -> dict[str, Any]:
+    """An entry as JSON has it; runs may be many, so they are lists without keys."""
+    runs = [[run.user, run.side, run.unit, run.samples, run.segments] for run in entry.runs]
+    return {**vars(entry), "runs": runs, "left_out": vars(entry.left_out)}
