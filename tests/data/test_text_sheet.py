@@ -19,7 +19,8 @@ def told(texts: dict[str, list[str]], lead_in: str = " " * LENGTH) -> FederatedD
     segments = np.concatenate([[0], np.cumsum([len(line) for line in lines])])
     offsets = np.concatenate([[0], np.cumsum([sum(map(len, own)) for own in texts.values()])])
     windows = Windows(text, segments, LENGTH)
-    return FederatedData("told", windows, windows.labels(), offsets, tuple(texts), tuple(LETTERS), tokens=True)
+    labels = np.array([LETTERS.index(letter) for line in lines for letter in line], dtype=np.uint8)
+    return FederatedData("told", windows, labels, offsets, tuple(texts), tuple(LETTERS), tokens=True)
 
 
 def test_a_line_shows_the_window_the_guess_and_what_follows() -> None:

@@ -273,6 +273,35 @@ def test_a_journal_that_was_cut_off_is_mended(tmp_path: Path, monkeypatch: pytes
     assert same_writers(prepared("femnist", file, tmp_path / "out"))
 
 
+@pytest.mark.parametrize("nonsense", ["garbage\n", "[]\n", "{}\n", '{"unit": 0, "runs": 3}\n'])
+def test_a_journal_of_nonsense_is_begun_anew(nonsense: str, tmp_path: Path) -> None:
+    file = makers.write_leaf(tmp_path / "a.json", WRITERS)
+
+    def stop(_: float) -> None:
+        raise Stop
+
+    with pytest.raises(Stop):
+        prepare(Request("femnist", str(file)), tmp_path / "out", on_progress=stop)
+    (workshop.hidden_folder(tmp_path / "out") / "journal.jsonl").write_text(nonsense)
+    assert same_writers(prepared("femnist", file, tmp_path / "out"))
+
+
+@pytest.mark.parametrize("spoil", ["inputs.npy", "left_out", "small_users"])
+def test_a_spoilt_set_is_not_taken_for_a_prepared_one(spoil: str, tmp_path: Path) -> None:
+    file = makers.write_leaf(tmp_path / "a.json", WRITERS)
+    request = Request("femnist", str(file))
+    prepare(request, tmp_path / "out")
+    if spoil == "inputs.npy":
+        (tmp_path / "out" / spoil).unlink()
+    else:
+        told = store.read_manifest(tmp_path / "out")
+        (tmp_path / "out" / "manifest.json").write_text(json.dumps({**told, spoil: {"x": 1}}))
+    with pytest.raises(TurboSVMError, match="is there already"):
+        prepare(request, tmp_path / "out")
+    prepare(request, tmp_path / "out", replace=True)
+    assert same_writers(store.load(tmp_path / "out"))
+
+
 @pytest.mark.slow
 def test_a_killed_preparation_leaves_nothing_in_the_place_and_goes_on(tmp_path: Path) -> None:
     writers = {f"w{place:03d}": WRITERS["f0003_00"] for place in range(400)}

@@ -11,6 +11,7 @@ import pytest
 from tests.data.sources import makers
 from turbosvm.data import store
 from turbosvm.data.federated import FederatedData
+from turbosvm.data.preparation.ordering import classes_of
 from turbosvm.data.preparation.prepare import Rules, prepare
 from turbosvm.data.sources.request import Columns, Request
 from turbosvm.errors import TurboSVMError
@@ -118,7 +119,7 @@ def test_inputs_of_another_form_than_the_first_are_bad(tmp_path: Path) -> None:
     done = prepare(Request("own", str(tmp_path / "a.parquet")), tmp_path / "out", Rules(skip_bad=True))
     assert sorted(done.left_out.first) == [
         "a.parquet, row 2: user 'ann' has an input of shape [1] and kind float32, not [2] and float32.",
-        "a.parquet, row 4: user 'eve' has an input that is not made of finite numbers.",
+        "a.parquet, row 4: user 'eve' has an input that is not made of numbers.",
         "a.parquet, row 5: user 'ann' has an input that is not made of finite numbers.",
     ]
 
@@ -155,3 +156,29 @@ def test_pickled_arrays_are_never_loaded(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=np.array([{"a": 1}] * 2, dtype=object), label=[0, 1], user=["a", "b"])
     with pytest.raises(TurboSVMError, match=r"a\.npz' cannot be read as npz"):
         prepare(Request("own", str(tmp_path / "a.npz")), tmp_path / "out")
+
+
+def test_numbers_that_do_not_fit_are_bad_not_changed(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.array([[1.0], [1e300]]), label=[0, 1], user=["a", "b"])
+    with pytest.raises(TurboSVMError, match=r"row 2: user 'b' has an input that is not made of finite numbers"):
+        prepare(Request("own", str(tmp_path / "a.npz")), tmp_path / "out")
+    np.savez(tmp_path / "b.npz", x=np.array([[1], [2**64 - 1]], dtype=np.uint64), label=[0, 1], user=["a", "b"])
+    with pytest.raises(TurboSVMError, match=r"row 2: user 'b' has an input with too large a number"):
+        prepare(Request("own", str(tmp_path / "b.npz")), tmp_path / "out")
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,a,label,user\n1,2,0,ann\n")
+    with pytest.raises(TurboSVMError, match="two columns are called 'a'"):
+        prepare(Request("own", str(tmp_path / "a.csv")), tmp_path / "out")
+
+
+def test_a_csv_that_is_not_utf8_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.csv").write_bytes(b"a,label,user\n1,x,u\n2,\xff,y,u\n")
+    with pytest.raises(TurboSVMError, match=r"a\.csv' cannot be read as csv"):
+        prepare(Request("own", str(tmp_path / "a.csv")), tmp_path / "out")
+    assert capfd.readouterr().err == ""
+
+
+def test_classes_have_one_order_whatever_the_labels_look_like() -> None:
+    assert classes_of(["b", "10", "03", "9", "a", "3", "003", "-1"]) == ("-1", "003", "03", "3", "9", "10", "a", "b")

@@ -84,7 +84,15 @@ def append(journal: Path, entry: Entry) -> None:
 
 
 def recover(journal: Path) -> Entry:
-    """Add all lines up; a line that was cut off in the writing is taken away."""
+    """Add all lines up; a line that was cut off in the writing is taken away, a journal of nonsense as a whole."""
+    try:
+        return _recover(journal)
+    except (ValueError, TypeError, KeyError):
+        journal.unlink()
+        return Entry()
+
+
+def _recover(journal: Path) -> Entry:
     whole = Entry()
     if not journal.exists():
         return whole

@@ -47,7 +47,7 @@ def owners_of(runs: list[Run], own_split: bool, min_samples: int) -> tuple[list[
 def classes_of(labels: Iterable[Any]) -> tuple[str, ...]:
     """Name classes after the labels that turned up: whole numbers in their order, words by the alphabet."""
     names = {str(label) for label in labels}
-    return tuple(sorted(names, key=lambda name: (0, int(name), "") if _is_whole(name) else (1, 0, name)))
+    return tuple(sorted(names, key=lambda name: (0, int(name), name) if _is_whole(name) else (1, 0, name)))
 
 
 def divided(workshop: Workshop, partition: Partition) -> list[Run]:

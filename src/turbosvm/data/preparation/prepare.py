@@ -8,6 +8,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from dataclasses import replace as replaced
 from pathlib import Path
 
 from turbosvm.data import store
@@ -22,6 +23,7 @@ from turbosvm.errors import TurboSVMError, in_one_line
 from turbosvm.files import cannot_write
 
 OnProgress = Callable[[float], None]
+LONGEST_SENTENCE = 400
 
 
 @dataclass(frozen=True)
@@ -66,15 +68,13 @@ def prepare(
         on_progress: told the share of the source that has been read.
     """
     made_by = {"fingerprint": request.fingerprint(), **asdict(rules)}
-    if folder.exists():
-        about = store.read_manifest(folder) if (folder / store.MANIFEST).exists() else {}
-        if about.get("made_by") == made_by:
-            return Prepared(folder, True, LeftOut(**about["left_out"]), about["small_users"])
-        if not replace:
-            raise TurboSVMError(
-                f"'{folder}' is there already, and was made from something else or in another way; "
-                "choose another name (--out), or replace it (--replace)."
-            )
+    if (there := _prepared_before(folder, made_by)) is not None:
+        return there
+    if folder.exists() and not replace:
+        raise TurboSVMError(
+            f"'{folder}' is there already, and is something else, or was made in another way; "
+            "choose another name (--out), or replace it (--replace)."
+        )
     hidden = hidden_folder(folder)
     with locked(hidden), tidied(hidden):
         claim(hidden, json.dumps(made_by))
@@ -85,6 +85,18 @@ def prepare(
         workshop = Workshop(hidden, source.form)
         read_all(source, workshop, rules, on_progress)
         return _finish(request, source, workshop, rules, folder, made_by)
+
+
+def _prepared_before(folder: Path, made_by: store.Manifest) -> Prepared | None:
+    """What lies in a folder, if it is whole and was made in the same way from the same files."""
+    try:
+        store.load(folder)
+        about = store.read_manifest(folder)
+        if about.get("made_by") == made_by:
+            return Prepared(folder, True, LeftOut(**about["left_out"]), int(about["small_users"]))
+    except (TurboSVMError, KeyError, TypeError, ValueError):
+        pass
+    return None
 
 
 def read_all(source: Source, workshop: Workshop, rules: Rules, on_progress: OnProgress | None) -> None:
@@ -117,9 +129,16 @@ def _keep(source: Source, unit: Unit, workshop: Workshop, rules: Rules, number: 
     wrong = _wrong_with(source, unit, workshop, chunk)
     if wrong:
         chunk = Chunk(chunk.user, chunk.inputs[:0], chunk.labels[:0], bad=(*chunk.bad, wrong), done=chunk.done)
+    chunk = replaced(chunk, bad=tuple(map(_in_plain_words, chunk.bad)))
     if chunk.bad and not rules.skip_bad:
         raise TurboSVMError(f"{chunk.bad[0]} Nothing was prepared; --skip-bad leaves such things out and counts them.")
     workshop.keep(number, chunks, unit.side, chunk)
+
+
+def _in_plain_words(sentence: str) -> str:
+    """A sentence that quotes somebody's file, fit to be printed: no control characters, and not without end."""
+    plain = "".join(each if each.isprintable() else repr(each)[1:-1] for each in sentence)
+    return plain if len(plain) <= LONGEST_SENTENCE else f"{plain[: LONGEST_SENTENCE - 1]}…"
 
 
 def _wrong_with(source: Source, unit: Unit, workshop: Workshop, chunk: Chunk) -> str | None:

@@ -3,9 +3,7 @@
 import shutil
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Iterator
-from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -13,7 +11,6 @@ from turbosvm.errors import TurboSVMError, in_one_line
 from turbosvm.files import make_folder_atomically
 
 SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
-BROKEN = (zipfile.BadZipFile, tarfile.TarError, zlib.error, LZMAError, EOFError, OSError, ValueError, RuntimeError)
 
 
 def is_archive(path: Path) -> bool:
@@ -37,7 +34,9 @@ def _unpack(archive: Path, folder: Path) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb") as file:
                 shutil.copyfileobj(content, file)
-    except BROKEN as error:
+    except TurboSVMError:
+        raise
+    except Exception as error:  # broken archives are met with errors of many kinds
         raise TurboSVMError(f"'{archive}' cannot be unpacked: {in_one_line(error)}") from error
 
 
@@ -60,8 +59,9 @@ def _zip_members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
 def _tar_members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
     with tarfile.open(archive) as file:
         for member in file:
-            if member.issym() or member.islnk():
-                raise TurboSVMError(f"'{archive}' has a link, '{member.name}'; only plain files are unpacked.")
+            if member.issym() or member.islnk() or member.issparse():
+                kind = "sparse file" if member.issparse() else "link"
+                raise TurboSVMError(f"'{archive}' has a {kind}, '{member.name}'; only plain files are unpacked.")
             content = file.extractfile(member) if member.isfile() else None
             if content:
                 yield member.name, content

@@ -38,7 +38,7 @@ def _one_image(numbers: Any) -> Array | str:
 def _as_pixels(x: list[Any]) -> Array | None:
     """Samples of 784 numbers from 0 to 1 as greys; None if they are anything else."""
     try:
-        numbers = np.array(x, dtype=np.float32)
+        numbers = np.array(x, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         return None
     if numbers.shape != (len(x), SIDE * SIDE) or not (numbers.min() >= 0 and numbers.max() <= 1):

@@ -114,7 +114,7 @@ def _chunk(file: Path, user: str, lines: list[str], done: float) -> Chunk:
         strange = next((each for each in line if each not in VOCABULARY), None)
         if strange:
             bad.append(
-                f"{file.name}: user '{user}', in the line '{line}': {strange!r} is not one of LEAF's 80 characters."
+                f"{file.name}: user '{user}', in the line {line!r}: {strange!r} is not one of LEAF's 80 characters."
             )
         else:
             good.append(line)

@@ -1,6 +1,8 @@
 """Data sets from the Hugging Face hub, through its own client library, which keeps what it has fetched."""
 
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from turbosvm.errors import TurboSVMError, in_one_line
@@ -12,6 +14,7 @@ REPOSITORIES = {
     "shakespeare": "flwrlabs/shakespeare",
 }
 PATTERNS = ["*.parquet", "*.csv"]
+PATIENCE = 10.0
 
 
 @dataclass(frozen=True)
@@ -35,17 +38,18 @@ def parse(text: str, task: str) -> HubPlace:
 
 
 def fetch(place: HubPlace, offline: bool) -> Path:
-    """Fetch the tables of a repository, or find them among those fetched before; return their folder."""
-    from huggingface_hub import errors, snapshot_download
+    """Fetch the tables of a repository; without a network, find them among those fetched before."""
+    from huggingface_hub import HfApi, errors, snapshot_download
 
+    download = partial(
+        snapshot_download, place.repository, repo_type="dataset", revision=place.revision, allow_patterns=PATTERNS
+    )
     try:
-        folder = snapshot_download(
-            place.repository,
-            repo_type="dataset",
-            revision=place.revision,
-            allow_patterns=PATTERNS,
-            local_files_only=offline,
-        )
+        if offline:
+            return Path(download(local_files_only=True))
+        # The client would wait for ever for a server that does not answer.
+        HfApi().dataset_info(place.repository, revision=place.revision, timeout=PATIENCE)
+        return Path(download())
     except errors.GatedRepoError as error:
         raise TurboSVMError(
             f"{place} wants its terms accepted on its page, and you signed in on this machine (hf auth login)."
@@ -53,11 +57,10 @@ def fetch(place: HubPlace, offline: bool) -> Path:
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.HFValidationError) as error:
         raise TurboSVMError(f"{place} is not on the hub, or not for everyone to see.") from error
     except Exception as error:  # the hub's client and what it talks through have errors of many kinds
-        why = (
-            "and --offline forbids fetching it" if offline else f"and the hub cannot be reached ({in_one_line(error)})"
-        )
+        with suppress(Exception):
+            return Path(download(local_files_only=True))
+        why = "and --offline forbids it" if offline else f"and the hub cannot be reached ({in_one_line(error)})"
         raise TurboSVMError(
             f"{place} has not been fetched to this machine yet, {why}. Fetch it once where there is a network, or give "
             "the path of its files (--from PATH)."
         ) from error
-    return Path(folder)

@@ -15,6 +15,7 @@ from turbosvm.data.sources.png import decode_grey
 Images = npt.NDArray[np.uint8]
 
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP")
+MOST_PIXELS = 4096 * 4096
 THREADS = min(os.cpu_count() or 1, 16)
 
 
@@ -59,6 +60,8 @@ def decode(file: bytes | None, rule: ImageRule) -> Images | str:
             if rule.sizes and image.size not in rule.sizes:
                 expected = " or ".join(f"{width} x {height}" for width, height in rule.sizes)
                 return f"has an image of {image.width} x {image.height} pixels, not {expected}"
+            if image.width * image.height > MOST_PIXELS:
+                return f"has an image of {image.width} x {image.height} pixels, which is too large"
             colour = rule.colour if rule.colour is not None else image.mode not in ("1", "L")
             pixels = image.convert("RGB" if colour else "L")
             if rule.target and pixels.size != rule.target:

@@ -30,6 +30,8 @@ from turbosvm.data.sources.tables import (
 from turbosvm.data.windows import Places
 from turbosvm.errors import TurboSVMError
 
+LONGEST_LABEL = 100
+
 Inputs = list[Array | str]
 """For each row its input, or what is wrong with it."""
 
@@ -114,8 +116,10 @@ def _numbers(columns: Sequence[Column], names: Sequence[str]) -> Inputs:
 def _as_floats(column: Column) -> Array:
     """A column as numbers; what is none becomes NaN."""
     if isinstance(column, np.ndarray):
-        kinds = "biuf"
-        return column.astype(np.float32) if column.dtype.kind in kinds else np.full(len(column), np.nan, np.float32)
+        if column.dtype.kind not in "biuf":
+            return np.full(len(column), np.nan, dtype=np.float32)
+        with np.errstate(over="ignore"):
+            return column.astype(np.float32)
     try:
         floats: Array = pc.cast(column, pa.float32(), safe=False).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:  # words that are no numbers are among them
@@ -147,11 +151,17 @@ def _images(contents: Sequence[bytes | None], form: Form | None) -> Inputs:
 
 def _tidy(array: Array) -> Array | str:
     """Numbers of one of three kinds: uint8 (taken as pixels), int64 or float32."""
-    if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
-        return "has an input that is not made of finite numbers"
+    if array.dtype.kind not in "biuf" or not array.size:
+        return "has an input that is not made of numbers"
     if array.dtype == np.uint8:
         return array
-    return array.astype(np.int64 if array.dtype.kind in "iu" else np.float32)
+    if array.dtype.kind in "iu":
+        return (
+            array.astype(np.int64) if array.max() <= np.iinfo(np.int64).max else "has an input with too large a number"
+        )
+    with np.errstate(over="ignore"):
+        tidy = array.astype(np.float32)
+    return tidy if np.isfinite(tidy).all() else "has an input that is not made of finite numbers"
 
 
 def _checked(found: Array | str, form: Form) -> Array | str:
@@ -168,7 +178,7 @@ def _rows(form: Form, places: list[int], inputs: Inputs, labels: Sequence[str | 
         found, label = inputs[place], labels[place]
         if isinstance(found, str):
             bad.append(f"{where(row)} {found}.")
-        elif not label or not label.isprintable():
+        elif not label or not label.isprintable() or len(label) > LONGEST_LABEL:
             bad.append(f"{where(row)} has no label that is a whole number or a word.")
         elif form.classes is not None and label not in form.classes:
             bad.append(f"{where(row)} has the label '{label}'; it must be from 0 to {len(form.classes) - 1}.")

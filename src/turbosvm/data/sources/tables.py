@@ -1,11 +1,12 @@
 """Tables as a stream of batches: Parquet, CSV and npz files, whatever their columns mean."""
 
+import codecs
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from zipfile import BadZipFile
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +18,6 @@ from turbosvm.errors import TurboSVMError, in_one_line, unknown
 
 BATCH_ROWS = 8192
 CSV_BLOCK = 4 << 20
-
-BROKEN = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, EOFError, BadZipFile, UnicodeError)
 
 Column = Any
 """One of Arrow's columns, or a NumPy array with anything in a row."""
@@ -44,13 +43,21 @@ class Batch:
 def column_names(file: Path) -> list[str]:
     """Return the names of a table's columns."""
     with broken_table(file):
-        if file.suffix == ".parquet":
-            return list(pq.read_schema(file).names)
+        names = _column_names(file)
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise ValueError(f"two columns are called '{twice[0]}'")
+    return names
+
+
+def _column_names(file: Path) -> list[str]:
+    if file.suffix == ".parquet":
+        return list(pq.read_schema(file).names)
+    with file.open("rb") as stream:
         if file.suffix == ".npz":
-            with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+            with np.load(stream, allow_pickle=False) as arrays:
                 return list(arrays.files)
-        with file.open("rb") as stream:
-            return list(_open_csv(stream, None, {}).schema.names)
+        return list(_open_csv(stream, None, {}).schema.names)
 
 
 def check_columns(file: Path, wanted: Sequence[str]) -> None:
@@ -78,7 +85,9 @@ def broken_table(file: Path) -> Iterator[None]:
     """Turn what Arrow and NumPy meet broken files with into a sentence that names the file."""
     try:
         yield
-    except BROKEN as error:
+    except TurboSVMError:
+        raise
+    except Exception as error:  # errors of many kinds, some of them of what these libraries use
         kind = file.suffix.removeprefix(".")
         raise TurboSVMError(f"'{file}' cannot be read as {kind}: {in_one_line(error)}") from error
 
@@ -103,7 +112,7 @@ def _read_parquet(file: Path, columns: Sequence[str]) -> Iterator[Batch]:
         for batch in table.iter_batches(BATCH_ROWS, columns=list(columns)):
             end = first + batch.num_rows
             named = dict(zip(batch.schema.names, batch.columns, strict=True))
-            yield Batch(named, range(first, end), (end - 1) / total)
+            yield Batch(named, range(first, end), min((end - 1) / total, 1.0))
             first = end
 
 
@@ -128,7 +137,7 @@ def _open_csv(stream: Any, columns: Sequence[str] | None, bad: dict[int, str]) -
 
     words = {name: pa.string() for name in columns or ()}
     return pacsv.open_csv(
-        stream,
+        Utf8(stream),
         read_options=pacsv.ReadOptions(block_size=CSV_BLOCK, use_threads=False),
         parse_options=pacsv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip_row),
         convert_options=pacsv.ConvertOptions(
@@ -137,10 +146,28 @@ def _open_csv(stream: Any, columns: Sequence[str] | None, bad: dict[int, str]) -
     )
 
 
+class Utf8:
+    """A file of text that is read through; what is not UTF-8 is an error of the file, not one of its parser's."""
+
+    closed = False
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+
+    def read(self, size: int = -1) -> bytes:
+        """Read on, as a file does."""
+        block = self._stream.read(size)
+        self._decoder.decode(block, final=not block)
+        return block
+
+
 def _read_npz(file: Path, columns: Sequence[str]) -> Iterator[Batch]:
     """Arrays of one length; NumPy reads each of them whole."""
     with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
         held: dict[str, Array] = {name: arrays[name] for name in columns}
+    if not all(isinstance(array, np.ndarray) for array in held.values()):
+        raise ValueError("it holds something other than arrays")
     lengths = {name: len(array) if array.ndim else 0 for name, array in held.items()}
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{name} {length}" for name, length in lengths.items())
