@@ -10,7 +10,7 @@ Images are the built-in glyphs, so that nothing has to be fetched.
 import io
 import json
 import os
-import resource
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -66,14 +66,20 @@ def one_json(gigabytes: float, folder: Path) -> None:
     """Prepare one large file, and tell the most memory that the process ever had."""
     file = folder / "all_data.json"
     write_json(file, gigabytes * 1e9)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    before = peak_memory()
     began = perf_counter()
     done = prepare(Request("femnist", str(file)), folder / "set")
     seconds, size = perf_counter() - began, file.stat().st_size
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = peak_memory()
     samples = store.read_manifest(done.folder)["counts"]["samples"]
     print(f"{size / 1e9:.2f} GB, {samples:,} images in {seconds:.1f} s: {size / 1e6 / seconds:.0f} MB/s")
     print(f"resident memory at most {peak:.0f} MiB, {before:.0f} MiB of it before the file was opened")
+
+
+def peak_memory() -> float:
+    """The most resident memory of this process so far, in MiB (Linux)."""
+    found = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
+    return int(found[1]) / 1024 if found else float("nan")
 
 
 def write_json(file: Path, size: float) -> None:

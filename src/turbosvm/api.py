@@ -14,6 +14,7 @@ from torch import nn
 from turbosvm.algorithms.catalogue import find_algorithm
 from turbosvm.data import store
 from turbosvm.data.federated import FederatedData
+from turbosvm.data.partition import Partition
 from turbosvm.data.preparation.prepare import Rules
 from turbosvm.data.preparation.prepare import prepare as prepare_data
 from turbosvm.data.sources.request import Request
@@ -183,6 +184,7 @@ def prepare(
     min_samples: int | None = None,
     skip_bad: bool = False,
     replace: bool = False,
+    partition: Partition | None = None,
     on_progress: Callable[[float], None] | None = None,
     **options: Any,
 ) -> FederatedData:
@@ -196,23 +198,24 @@ def prepare(
         min_samples: leave out users with fewer samples.
         skip_bad: leave bad input out and count it, instead of stopping at it.
         replace: put it in the place of another set of that name.
+        partition: gives the samples to made-up users, for tables of your own without a column for the user.
         on_progress: told the share that has been read.
-        options: `images` and `attribute` of CelebA; `columns` and `classes` of tables of your own; `offline`.
+        options: `images` and `attribute` of CelebA; `columns`, `classes` and `tokens` of tables of your own; `offline`.
 
     Example:
         >>> data = turbosvm.prepare("femnist", "leaf/data/femnist/data")
         >>> result = turbosvm.run("turbosvm", preset="femnist")
     """
     options = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
-    try:
-        request = Request(task, str(source), own_split, **options)
-    except TypeError as error:
-        known = [each.name for each in fields(Request) if each.name not in ("task", "place", "own_split")]
-        raise unknown("option", next(key for key in options if key not in known), known) from error
-    done = prepare_data(request, store.place_for(str(out or task)), Rules(min_samples, skip_bad), replace, on_progress)
-    if done.left_out.count:
-        first = done.left_out.first[0]
-        warnings.warn(f"{done.left_out.count} bad things were left out, the first of them: {first}", stacklevel=2)
+    known = [each.name for each in fields(Request) if each.name not in ("task", "place", "own_split")]
+    for option in options:
+        if option not in known:
+            raise unknown("option", option, known)
+    request = Request(task, str(source), own_split, **options)
+    rules = Rules(min_samples, skip_bad, partition)
+    done = prepare_data(request, store.place_for(str(out or task)), rules, replace, on_progress)
+    if bad := done.left_out.count:
+        warnings.warn(f"Bad things that were left out: {bad}, the first: {done.left_out.first[0]}", stacklevel=2)
     return store.load(done.folder)
 
 

@@ -65,7 +65,9 @@ def test_bad_input_is_one_sentence_or_counted(
     makers.write_hub_femnist(tmp_path / "a.parquet", rows)
     assert turbosvm("data", "prepare", "femnist", "--from", "a.parquet") == 2
     told = capsys.readouterr().err
-    assert told.startswith("Error: a.parquet, row 5: user 'f0001_00' has an image that cannot be decoded")
+    assert told.startswith(
+        "Error: a.parquet, row 5: user 'f0001_00' has an image that is not one of PNG, JPEG, BMP, WEBP."
+    )
     assert told.count("\n") == 1
     assert list(own_cache.glob("*")) == list(own_cache.glob(".*")) == []
     assert turbosvm("data", "prepare", "femnist", "--from", "a.parquet", "--skip-bad") == 0

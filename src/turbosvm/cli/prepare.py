@@ -44,6 +44,9 @@ def prepare(
     label: Annotated[str, typer.Option(help="Column of the label.", rich_help_panel=TABLE)] = "label",
     user: Annotated[str, typer.Option(help="Column of the user.", rich_help_panel=TABLE)] = "user",
     classes: Annotated[int | None, typer.Option(min=1, help="Labels are 0 to this - 1.", rich_help_panel=TABLE)] = None,
+    tokens: Annotated[
+        bool, typer.Option("--tokens", help="Inputs are indices (of words, say).", rich_help_panel=TABLE)
+    ] = False,
     partition: Annotated[
         str | None,
         typer.Option(metavar="RULE", help="Make users up: iid, dirichlet:0.5 or shards:2.", rich_help_panel=TABLE),
@@ -62,7 +65,7 @@ def prepare(
     from turbosvm.data.sources.request import Columns, Request
 
     columns = Columns(tuple(filter(None, inputs.split(","))), label, None if partition else user)
-    request = Request(task, source, split == "leaf", images, attribute, columns, classes, offline)
+    request = Request(task, source, split == "leaf", images, attribute, columns, classes, tokens, offline)
     made_up = partitions.parse(partition, users, seed=seed) if partition else None
     console, began = Console(), perf_counter()
     try:

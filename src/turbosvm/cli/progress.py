@@ -112,7 +112,7 @@ def share_of(what: str, console: Console) -> Iterator[Callable[[float], None]]:
             if task is None:
                 task = progress.add_task(what, total=1.0)
             progress.update(task, completed=share)
-            if not console.is_terminal and share >= told + 0.1:
+            if not console.is_terminal and (share >= told + 0.1 or told < share == 1.0):
                 told = share
                 console.print(f"{what}: {share:.0%}", highlight=False)
 

@@ -64,6 +64,8 @@ class FederatedData:
         if np.any(np.diff(offsets) < 0):
             first = int(np.argmax(np.diff(offsets) < 0))
             raise TurboSVMError(f"Data '{self.name}': offsets fall at user '{self.users[first]}'; they must rise.")
+        if len(set(self.users)) < users:
+            raise TurboSVMError(f"Data '{self.name}' has two users of the same name.")
         if self.held_out is not None and len(self.held_out) != users:
             raise TurboSVMError(f"Data '{self.name}': its own split speaks of {len(self.held_out)} users, not {users}.")
         object.__setattr__(self, "offsets", offsets)
@@ -98,8 +100,6 @@ class FederatedData:
         offsets = np.concatenate([[0], np.cumsum([len(y) for y in labels])]).astype(np.int64)
         names = tuple(map(str, range(classes))) if isinstance(classes, int | np.integer) else tuple(classes)
         users = tuple(map(str, samples))
-        if len(set(users)) < len(users):
-            raise TurboSVMError(f"Data '{name}' has two users of the same name.")
         data = cls(name, np.concatenate(inputs), np.concatenate(labels), offsets, users, names, tokens)
         for index in range(len(users)):
             data.user(index)  # checks the labels

@@ -23,16 +23,17 @@ class Split:
 def split_users(data: FederatedData, held_out: float, min_samples: int = 1, seed: int = 0) -> Split:
     """Split the users that have at least `min_samples` samples; at least one is on either side.
 
-    Without a split of the data's own, about a share `held_out` of them is held out.
+    Without a split of the data's own, about a share `held_out` of them is held out. With one, the minimum is asked of
+    those who train only, as the others may be the test samples of a larger user.
     """
+    if data.held_out is not None:
+        return _own_split(data, data.held_out, max(min_samples, 1))
     users = [user for user, count in enumerate(data.counts) if count >= max(min_samples, 1)]
     if len(users) < 2:
         raise TurboSVMError(
             f"Data '{data.name}' has {len(users)} users with at least {min_samples} samples; "
             "at least 2 are needed, one to train and one to hold out."
         )
-    if data.held_out is not None:
-        return _own_split(data, data.held_out, users)
     places = {user: _place(seed, data.users[user]) for user in users}
     by_place = sorted(users, key=lambda user: (places[user], user))
     count = sum(places[user] < held_out for user in users)
@@ -40,10 +41,11 @@ def split_users(data: FederatedData, held_out: float, min_samples: int = 1, seed
     return Split(train=tuple(sorted(by_place[count:])), held_out=tuple(sorted(by_place[:count])))
 
 
-def _own_split(data: FederatedData, held_out: tuple[bool, ...], users: list[int]) -> Split:
+def _own_split(data: FederatedData, held_out: tuple[bool, ...], min_samples: int) -> Split:
+    counts = data.counts.tolist()
     split = Split(
-        train=tuple(user for user in users if not held_out[user]),
-        held_out=tuple(user for user in users if held_out[user]),
+        train=tuple(user for user, count in enumerate(counts) if not held_out[user] and count >= min_samples),
+        held_out=tuple(user for user, count in enumerate(counts) if held_out[user] and count),
     )
     if not split.train or not split.held_out:
         raise TurboSVMError(

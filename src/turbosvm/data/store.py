@@ -46,9 +46,15 @@ def find_folder(name: str) -> Path | None:
 
 def place_for(name: str) -> Path:
     """Where a data set of that name goes: a plain name into the cache folder, anything else is a path."""
-    if name in ("", ".", "..", "glyphs") or (name.startswith(".") and Path(name).name == name):
+    plain = Path(name).name == name
+    try:
+        place = Path(os.path.normpath(cache_folder() / name if plain else Path(name).expanduser()))
+        place.exists()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise TurboSVMError(f"A data set cannot be called '{name[:60]}': {error}.") from error
+    if name == "glyphs" or place.name in ("", "..") or (plain and name.startswith(".")) or not name:
         raise TurboSVMError(f"A data set cannot be called '{name}'.")
-    return cache_folder() / name if Path(name).name == name else Path(name).expanduser()
+    return place
 
 
 def prepared() -> list[Path]:

@@ -34,8 +34,8 @@ def build_data(config: DataConfig, on_progress: Progress | None = None) -> Feder
             "or give the path of a data folder (--data FOLDER)."
         )
     refuse_own(config.name, "data")
-    names = [folder.name for folder in store.prepared()]
-    raise unknown("data set", config.name, ["glyphs", "the path of a data folder"], guesses=names)
+    names = [folder.name for folder in store.prepared() if not folder.name.startswith("glyphs-")]
+    raise unknown("data set", config.name, ["glyphs", *names, "the path of a data folder"])
 
 
 def build_device(name: str) -> torch.device:

@@ -24,7 +24,7 @@ from turbosvm.data.preparation import workshop
 from turbosvm.data.preparation.prepare import Prepared, Rules, prepare
 from turbosvm.data.sources.femnist import CLASSES
 from turbosvm.data.sources.request import Columns, Request
-from turbosvm.data.split import split_users
+from turbosvm.data.split import Split, split_users
 from turbosvm.errors import TurboSVMError
 
 WRITERS = makers.writers()
@@ -140,7 +140,7 @@ def test_leafs_own_split_is_kept_when_asked_for(tmp_path: Path) -> None:
     assert data.counts.tolist() == [5, 3, 2, 5]
     split = split_users(data, held_out=0.9)
     assert (split.train, split.held_out) == ((0, 1), (2, 3))
-    assert split_users(data, 0.9, min_samples=3).held_out == (3,)
+    assert split_users(data, 0.9, min_samples=4) == Split(train=(0,), held_out=(2, 3))  # of those who train only
     with pytest.raises(TurboSVMError, match="leaves 4 users to train and 0 held out"):
         split_users(replace(data, held_out=(False,) * 4), 0.1)
 
@@ -207,6 +207,7 @@ class Stop(KeyboardInterrupt):
 
 @pytest.mark.parametrize("form", ["one file", "all_data", "train and test", "hub", "mixed hub"])
 def test_a_stopped_preparation_goes_on_where_it_was(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workshop, "ENOUGH_BYTES", 0)  # a line in the journal for each chunk
     place = dict(femnist_in_every_form(tmp_path / "files"))[form]
     request, whole = Request("femnist", str(place)), prepared("femnist", place, tmp_path / "whole")
     kept = list[Any]()
@@ -236,6 +237,111 @@ def test_a_stopped_preparation_goes_on_where_it_was(form: str, tmp_path: Path, m
         assert len(kept) == chunks - stop_after
         assert store.load(folder).digest == whole.digest
         assert not workshop.hidden_folder(folder).exists()
+
+
+@pytest.mark.parametrize("moment", range(1, 13))
+def test_an_interrupt_at_any_moment_of_writing_does_no_harm(
+    moment: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workshop, "ENOUGH_BYTES", 0)
+    file = makers.write_leaf(tmp_path / "a.json", WRITERS)
+    whole = prepared("femnist", file, tmp_path / "whole")
+    synced, really = 0, os.fsync
+
+    def fsync(handle: int) -> None:
+        nonlocal synced
+        synced += 1
+        if synced == moment:
+            raise Stop
+        really(handle)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        with pytest.raises(Stop):
+            prepare(Request("femnist", str(file)), tmp_path / "out")
+    assert prepared("femnist", file, tmp_path / "out").digest == whole.digest
+
+
+def test_a_stream_that_was_cut_off_is_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workshop, "ENOUGH_BYTES", 0)
+    file = makers.write_leaf(tmp_path / "a.json", WRITERS)
+    shares = list[float]()
+
+    def stop(share: float) -> None:
+        shares.append(share)
+        if len(shares) == 3:
+            raise Stop
+
+    with pytest.raises(Stop):
+        prepare(Request("femnist", str(file)), tmp_path / "out", on_progress=stop)
+    os.truncate(workshop.hidden_folder(tmp_path / "out") / "inputs.bin", 100)
+    assert same_writers(prepared("femnist", file, tmp_path / "out"))
+
+
+def test_replacing_touches_data_sets_only(tmp_path: Path) -> None:
+    file = makers.write_leaf(tmp_path / "source" / "a.json", WRITERS)
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
+    request = Request("femnist", str(file.parent))
+    with pytest.raises(TurboSVMError, match="is there already, and is not a data set"):
+        prepare(request, tmp_path / "thesis", replace=True)
+    for place in (tmp_path / "source", tmp_path / "source" / "out", tmp_path):
+        with pytest.raises(TurboSVMError, match="lies inside what it is made from, or around it"):
+            prepare(request, place, replace=True)
+    assert (tmp_path / "thesis" / "chapter.txt").exists()
+    assert file.exists()
+
+
+def test_what_appears_in_the_place_meanwhile_stays(tmp_path: Path) -> None:
+    file = makers.write_leaf(tmp_path / "a.json", WRITERS)
+
+    def meanwhile(_: float) -> None:
+        (tmp_path / "out").mkdir(exist_ok=True)
+        (tmp_path / "out" / "precious.txt").touch()
+
+    with pytest.raises(TurboSVMError, match="is there already"):
+        prepare(Request("femnist", str(file)), tmp_path / "out", on_progress=meanwhile)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.json", "out", "precious.txt"]
+
+
+def test_a_set_from_the_hub_is_of_one_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workshop, "ENOUGH_BYTES", 0)
+    new = makers.writers(4, seed=9)
+    makers.write_hub_femnist(tmp_path / "commit-1" / "a.parquet", makers.hub_rows(WRITERS))
+    makers.write_hub_femnist(tmp_path / "commit-2" / "a.parquet", makers.hub_rows(new))
+
+    def stop(_: float) -> None:
+        raise Stop
+
+    monkeypatch.setattr("turbosvm.data.sources.hub.fetch", lambda place, offline: tmp_path / "commit-1")
+    with pytest.raises(Stop):
+        prepare(Request("femnist", "hub:"), tmp_path / "out", on_progress=stop)
+    monkeypatch.setattr("turbosvm.data.sources.hub.fetch", lambda place, offline: tmp_path / "commit-2")
+    prepare(Request("femnist", "hub:"), tmp_path / "out")
+    assert same_writers(store.load(tmp_path / "out"), new)
+
+
+def test_only_files_that_are_read_count(tmp_path: Path) -> None:
+    file = makers.write_hub_femnist(tmp_path / "a" / "very" / "deep" / "down" / "a.parquet", makers.hub_rows(WRITERS))
+    request = Request("femnist", str(tmp_path / "a"))
+    prepare(request, tmp_path / "out")
+    (tmp_path / "a" / ".DS_Store").touch()
+    (tmp_path / "a" / "broken.parquet").symlink_to("nowhere")
+    assert prepare(
+        Request("femnist", str(tmp_path / "a"), attribute="Hat"), tmp_path / "out", Rules(min_samples=1)
+    ).was_there
+    makers.write_hub_femnist(file, makers.hub_rows(makers.writers(2, seed=1)))
+    with pytest.raises(TurboSVMError, match="made from something else"):
+        prepare(request, tmp_path / "out")
+
+
+def test_names_that_look_like_test_halves_stay_apart(tmp_path: Path) -> None:
+    one = {"u": WRITERS["f0000_00"]}
+    makers.write_leaf(tmp_path / "leaf" / "train" / "a.json", {**one, "u (test)": WRITERS["f0001_00"]})
+    makers.write_leaf(tmp_path / "leaf" / "test" / "a.json", one)
+    data = prepared("femnist", tmp_path / "leaf", tmp_path / "out", own_split=True)
+    assert data.users == ("u", "u (test)", "u (test) (test)")
+    assert data.held_out == (False, False, True)
 
 
 def test_what_was_kept_of_another_source_is_not_used(tmp_path: Path) -> None:

@@ -202,7 +202,11 @@ def test_a_user_in_two_files_and_twice_in_one(tmp_path: Path) -> None:
 
 
 IMAGES: dict[str, tuple[bytes | None, str]] = {
-    "not an image": (b"hello", "has an image that cannot be decoded"),
+    "not an image": (b"hello", "has an image that is not one of PNG, JPEG, BMP, WEBP"),
+    "an image of 16 bits": (
+        makers.encoded(np.zeros((28, 28), dtype=np.uint16)),
+        "has an image of kind I;16; it must have 8 bits a channel",
+    ),
     "half an image": (makers.encoded(WRITERS["f0003_00"][0][0])[:-200], "has an image that cannot be decoded"),
     "another size": (makers.encoded(np.zeros((27, 28), dtype=np.uint8)), "has an image of 28 x 27 pixels, not 28 x 28"),
     "no image": (None, "has no image"),
@@ -307,13 +311,13 @@ def test_images_that_are_missing_or_elsewhere(tmp_path: Path) -> None:
     root = makers.write_celeba(tmp_path / "raw", makers.faces())
     (root / "img_align_celeba" / "000004.png").unlink()
     stopped, count, _, samples = outcome("celeba", root, tmp_path / "out")
-    assert stopped.startswith("user '100', image 000004.png has no image.")
+    assert stopped.startswith("user '100', image 000004.png is not in the folder of images, or cannot be read.")
     assert (count, samples) == (1, 17)
     (tmp_path / "raw" / "secret.png").write_bytes(makers.encoded(np.zeros((84, 84, 3), dtype=np.uint8)))
     leaf = {"100": (["../secret.png", *(f"{place:06d}.png" for place in (0, 1, 2, 3, 5))], [0] * 6)}
     makers.write_json(root / "all_data" / "a.json", makers.leaf_content(leaf))
     stopped, count, _, samples = outcome("celeba", root / "all_data", tmp_path / "out2")
-    assert stopped.startswith("a.json: user '100', row 1 has no image.")
+    assert stopped.startswith("a.json: user '100', row 1 is not in the folder of images, or cannot be read.")
     assert (count, samples) == (1, 5)
 
 
@@ -333,18 +337,19 @@ def test_nist_images_without_a_class(tmp_path: Path) -> None:
         ("femnist", "x" * 5000, "cannot be read"),
         ("femnist", "a\0b", "is not there"),
         ("femnist", "~nobody-of-that-name/x", "cannot be read"),
-        ("femnist", ".", "'.' does not hold femnist in any form that is known: LEAF's JSON files"),
-        ("celeba", ".", "'.' does not hold celeba in any form that is known"),
-        ("shakespeare", ".", "'.' does not hold shakespeare in any form that is known"),
-        ("own", ".", "'.' does not hold own in any form that is known"),
-        ("mnist", ".", "Unknown task 'mnist'; allowed: celeba, femnist, own, shakespeare. Did you mean 'femnist'?"),
+        ("femnist", "empty", "'empty' does not hold femnist in any form that is known: LEAF's JSON files"),
+        ("celeba", "empty", "'empty' does not hold celeba in any form that is known"),
+        ("shakespeare", "empty", "'empty' does not hold shakespeare in any form that is known"),
+        ("own", "empty", "'empty' does not hold own in any form that is known"),
+        ("mnist", "empty", "Unknown task 'mnist'; allowed: celeba, femnist, own, shakespeare. Did you mean 'femnist'?"),
     ],
 )
 def test_places_that_hold_nothing(task: str, place: str, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
     with pytest.raises(TurboSVMError) as stopped:
         prepare(Request(task, place), tmp_path / "out")
     assert sentence in str(stopped.value)
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.rglob("*")] == ["empty"]
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.npz", "a.zip", "a.tar.gz"])

@@ -75,7 +75,7 @@ def read_source(request: Request, folder: Path) -> Read:
     """Read all chunks of all units, and hold each against the contract."""
 
     def read(go_on: bool) -> None:
-        source = find_source(request, folder / "unpacked")
+        source = find_source(request, request.path(), folder / "unpacked")
         for unit in source.units:
             for chunk in unit.read(0):
                 check(chunk, source.form)
@@ -694,7 +694,7 @@ def test_a_reader_goes_on_after_any_number_of_chunks(name: str, folder: Path) ->
         rng = Random(f"going on with {name} {number}")
         write(rng)
         with suppress(TurboSVMError):
-            for unit in find_source(request, folder / "unpacked").units:
+            for unit in find_source(request, request.path(), folder / "unpacked").units:
                 chunks = [told(chunk) for chunk in unit.read(0)]
                 skipped = rng.randint(0, len(chunks))
                 assert [told(chunk) for chunk in unit.read(skipped)] == chunks[skipped:]

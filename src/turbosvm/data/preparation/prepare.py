@@ -14,16 +14,19 @@ from pathlib import Path
 from turbosvm.data import store
 from turbosvm.data.partition import Partition
 from turbosvm.data.preparation.journal import LeftOut
-from turbosvm.data.preparation.ordering import classes_of, divided, owners_of, write_arrays
+from turbosvm.data.preparation.ordering import by_partition, by_user, classes_of, write_arrays
 from turbosvm.data.preparation.workshop import Workshop, claim, hidden_folder, locked, tidied
-from turbosvm.data.sources.find import find_source
+from turbosvm.data.sources.find import fetch, find_source
 from turbosvm.data.sources.reading import Chunk, Source, Unit
 from turbosvm.data.sources.request import Request
 from turbosvm.errors import TurboSVMError, in_one_line
 from turbosvm.files import cannot_write
+from turbosvm.values import as_whole
 
 OnProgress = Callable[[float], None]
 LONGEST_SENTENCE = 400
+# Raise it when readers come to read something else from the same files.
+READERS = 1
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Rules:
     """What is decided when a set is prepared, beside what is read.
 
     Args:
-        min_samples: users with fewer samples are left out; None for what is usual with the task.
+        min_samples: users with fewer samples are left out; None for what LEAF asks of the task.
         skip_bad: leave bad input out and count it, instead of stopping at it.
         partition: gives samples to made-up users; None where samples have users.
     """
@@ -39,6 +42,10 @@ class Rules:
     min_samples: int | None = None
     skip_bad: bool = False
     partition: Partition | None = None
+
+    def __post_init__(self) -> None:
+        if self.min_samples is not None:
+            as_whole("The minimum number of samples", self.min_samples, least=0)
 
 
 @dataclass(frozen=True)
@@ -67,24 +74,25 @@ def prepare(
         replace: put it in the place of another set that is there.
         on_progress: told the share of the source that has been read.
     """
-    made_by = {"fingerprint": request.fingerprint(), **asdict(rules)}
-    if (there := _prepared_before(folder, made_by)) is not None:
-        return there
-    if folder.exists() and not replace:
-        raise TurboSVMError(
-            f"'{folder}' is there already, and is something else, or was made in another way; "
-            "choose another name (--out), or replace it (--replace)."
-        )
+    if rules.min_samples is None:
+        rules = replaced(rules, min_samples=request.min_samples)
+    made_by = {"readers": READERS, "fingerprint": request.fingerprint(), **asdict(rules)}
     hidden = hidden_folder(folder)
+    if (there := _prepared_before(folder, made_by)) is not None:
+        shutil.rmtree(hidden, ignore_errors=True)  # of one that was killed when all but the tidying was done
+        return there
+    _check_place(request, folder, replace)
     with locked(hidden), tidied(hidden):
-        claim(hidden, json.dumps(made_by))
-        source = find_source(request, hidden / "unpacked")
+        fetched = fetch(request)
+        # What is on the hub may change while a preparation rests; its folder is called by the commit.
+        claim(hidden, json.dumps({**made_by, "commit": fetched.name if request.hub_place else None}))
+        source = find_source(request, fetched, hidden / "unpacked")
         if rules.partition and (request.own_split or source.form.window):
             what = "LEAF's own split is of its own users" if request.own_split else "text has speakers"
             raise TurboSVMError(f"A partition makes users up, but {what}; leave one of the two out.")
         workshop = Workshop(hidden, source.form)
         read_all(source, workshop, rules, on_progress)
-        return _finish(request, source, workshop, rules, folder, made_by)
+        return _finish(request, source, workshop, rules, folder, replace, made_by)
 
 
 def _prepared_before(folder: Path, made_by: store.Manifest) -> Prepared | None:
@@ -99,26 +107,41 @@ def _prepared_before(folder: Path, made_by: store.Manifest) -> Prepared | None:
     return None
 
 
+def _check_place(request: Request, folder: Path, replace: bool) -> None:
+    """Refuse a place where something else is, or where the set and its source would get in each other's way."""
+    if not request.hub_place:
+        source, place = request.path().resolve(), folder.resolve()
+        if place.is_relative_to(source) or source.is_relative_to(place):
+            raise TurboSVMError(
+                f"'{folder}' lies inside what it is made from, or around it; choose another place (--out)."
+            )
+    if not folder.exists():
+        return
+    if not (folder / store.MANIFEST).is_file():
+        raise TurboSVMError(f"'{folder}' is there already, and is not a data set; choose another name (--out).")
+    if not replace:
+        raise TurboSVMError(
+            f"'{folder}' is there already, and was made from something else or in another way; "
+            "choose another name (--out), or replace it (--replace)."
+        )
+
+
 def read_all(source: Source, workshop: Workshop, rules: Rules, on_progress: OnProgress | None) -> None:
-    """Read every chunk that the workshop does not have yet; when interrupted, keep what was read."""
-    total = sum(unit.size for unit in source.units)
-    before = sum(unit.size for unit in source.units[: workshop.so_far.unit])
-    try:
-        for number, unit in enumerate(source.units):
-            if number < workshop.so_far.unit:
-                continue
-            chunks = workshop.so_far.chunks if number == workshop.so_far.unit else 0
+    """Read every chunk that the workshop does not have yet."""
+    total = max(sum(unit.size for unit in source.units), 1)
+    first, chunks = workshop.so_far.unit, workshop.so_far.chunks
+    before = sum(unit.size for unit in source.units[:first])
+    for number, unit in enumerate(source.units[first:], start=first):
+        try:
             for chunk in unit.read(chunks):
                 chunks += 1
                 _keep(source, unit, workshop, rules, number, chunks, chunk)
                 if on_progress:
-                    on_progress(min((before + chunk.done * unit.size) / max(total, 1), 1.0))
-            before += unit.size
-    except KeyboardInterrupt:
-        workshop.flush()
-        raise
-    except OSError as error:
-        raise TurboSVMError(f"{unit.name} cannot be read: {error.strerror or in_one_line(error)}.") from error
+                    on_progress(min((before + chunk.done * unit.size) / total, 1.0))
+        except OSError as error:
+            raise TurboSVMError(f"{unit.name} cannot be read: {error.strerror or in_one_line(error)}.") from error
+        before += unit.size
+        chunks = 0
     workshop.flush()
     if on_progress:
         on_progress(1.0)
@@ -154,41 +177,51 @@ def _wrong_with(source: Source, unit: Unit, workshop: Workshop, chunk: Chunk) ->
 
 
 def _finish(
-    request: Request, source: Source, workshop: Workshop, rules: Rules, folder: Path, made_by: store.Manifest
+    request: Request,
+    source: Source,
+    workshop: Workshop,
+    rules: Rules,
+    folder: Path,
+    replace: bool,
+    made_by: store.Manifest,
 ) -> Prepared:
     """Write the finished folder beside its place, then set it there."""
-    so_far, form = workshop.so_far, source.form
-    min_samples = source.min_samples if rules.min_samples is None else rules.min_samples
-    runs = divided(workshop, rules.partition) if rules.partition else so_far.runs
-    owners, small_users = owners_of(runs, request.own_split, min_samples)
-    if not owners:
-        raise TurboSVMError(f"'{request.place}' has no users with at least {min_samples} samples.")
+    so_far, form, least = workshop.so_far, source.form, rules.min_samples or 0
+    if rules.partition:
+        layout = by_partition(workshop, rules.partition, least)
+    else:
+        layout = by_user(so_far.runs, request.own_split, least)
+    if not layout.users:
+        bad = so_far.left_out
+        why = f"; {bad.count} bad things were left out, the first: {bad.first[0]}" if bad.count else "."
+        raise TurboSVMError(f"'{request.place}' has no users with at least {least} samples{why}")
     classes = form.classes if form.classes is not None else classes_of(so_far.labels)
     described: store.Manifest = {
         "name": folder.name,
-        "users": [owner.name for owner in owners],
+        "users": layout.users,
         "classes": classes,
         "tokens": form.tokens,
         "window": form.window,
-        "held_out": [owner.held_out for owner in owners] if request.own_split else None,
+        "held_out": layout.held_out if request.own_split else None,
     }
     about = {
         "task": request.task,
         "source": {"kind": source.kind, "path": str(request.hub_place or request.path().resolve())},
         "split": {"by": "LEAF's folders" if request.own_split else "a hash of (seed, user)"},
-        "counts": {"users": len(owners), "samples": sum(runs[run].samples for each in owners for run in each.runs)},
+        "counts": {"users": len(layout.users), "samples": int(layout.owned.sum())},
         "left_out": asdict(so_far.left_out),
-        "small_users": small_users,
+        "small_users": layout.small,
         "made_by": made_by,
     }
     finished = workshop.folder / "finished"
     with cannot_write("folder", folder):
         shutil.rmtree(finished, ignore_errors=True)
         finished.mkdir()
-        write_arrays(workshop, runs, owners, classes, finished)
+        write_arrays(workshop, layout, classes, finished)
         store.write_manifest(finished, described, about)
+        _check_place(request, folder, replace)  # somebody may have put something there meanwhile
         _set_in_place(finished, folder, workshop.folder / "replaced")
-    return Prepared(folder, False, so_far.left_out, small_users)
+    return Prepared(folder, False, so_far.left_out, layout.small)
 
 
 def _set_in_place(finished: Path, folder: Path, aside: Path) -> None:

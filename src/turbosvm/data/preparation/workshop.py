@@ -81,6 +81,9 @@ class Workshop:
         self.folder, self.form = folder, form
         with cannot_write("folder", folder):
             self.so_far = journal.recover(folder / JOURNAL)
+            if any(self._length(name) < self.so_far.bytes[name] for name in STREAMS):
+                (folder / JOURNAL).unlink()
+                self.so_far = Entry()
             for name in STREAMS:
                 with self.stream(name).open("ab") as file:
                     file.truncate(self.so_far.bytes[name])
@@ -122,6 +125,9 @@ class Workshop:
     def stream(self, name: str) -> Path:
         """The flat file of a stream."""
         return self.folder / f"{name}.bin"
+
+    def _length(self, name: str) -> int:
+        return self.stream(name).stat().st_size if self.stream(name).exists() else 0
 
     def _begin_entry(self, unit: int, chunks: int) -> None:
         self._entry = Entry(unit, chunks, left_out=LeftOut())

@@ -17,7 +17,6 @@ from turbosvm.errors import TurboSVMError, unknown
 
 SIDE = 84
 IMAGE = ImageRule(sizes=((178, 218), (SIDE, SIDE)), target=(SIDE, SIDE), colour=True)
-MIN_SAMPLES = 5
 SMILING = "Smiling"
 IDENTITIES, ATTRIBUTES, IMAGES = "identity_CelebA.txt", "list_attr_celeba.txt", "img_align_celeba"
 
@@ -76,7 +75,11 @@ def read_album(path: Path, folder: Path, attribute: str, skip: int = 0) -> Itera
 def read_images(path: Path, images: Path | None, form: Form, names: list[Any], labels: list[Any], where: Where) -> Rows:
     """Read the images of these names from where the images of `path` are."""
     folder = image_folder(path, images)
-    decoded: list[Images | str] = decode_each([_bytes_of(folder, name) for name in names], IMAGE)
+    contents = [_bytes_of(folder, name) for name in names]
+    decoded: list[Images | str] = [
+        image if content else "is not in the folder of images, or cannot be read"
+        for content, image in zip(contents, decode_each(contents, IMAGE), strict=True)
+    ]
     return gather(form, range(len(names)), decoded.__getitem__, labels.__getitem__, where)
 
 

@@ -19,7 +19,6 @@ SIDE = 28
 FORM = Form((1, SIDE, SIDE), "uint8", CLASSES)
 HUB_IMAGE = ImageRule(sizes=((SIDE, SIDE),), target=None, colour=False)
 NIST_IMAGE = ImageRule(((128, 128),), (SIDE, SIDE), colour=False, resampling=Image.Resampling.LANCZOS)
-HUB_COLUMNS = ("image", "writer_id", "character")
 
 
 def from_json(x: list[Any], y: list[Any], where: Where) -> Rows:
@@ -38,9 +37,14 @@ def _one_image(numbers: Any) -> Array | str:
 def _as_pixels(x: list[Any]) -> Array | None:
     """Samples of 784 numbers from 0 to 1 as greys; None if they are anything else."""
     try:
-        numbers = np.array(x, dtype=np.float64)
+        numbers = np.array(x)
     except (TypeError, ValueError, OverflowError):
         return None
-    if numbers.shape != (len(x), SIDE * SIDE) or not (numbers.min() >= 0 and numbers.max() <= 1):
+    if (
+        numbers.dtype.kind not in "iuf"
+        or numbers.shape != (len(x), SIDE * SIDE)
+        or not (numbers.min() >= 0 and numbers.max() <= 1)
+    ):
         return None
-    return np.rint(numbers * 255).astype(np.uint8).reshape(-1, 1, SIDE, SIDE)
+    pixels: Array = np.rint(numbers * 255).astype(np.uint8).reshape(-1, 1, SIDE, SIDE)
+    return pixels

@@ -16,22 +16,19 @@ if TYPE_CHECKING:
     from turbosvm.data.sources.leaf import Convert
 
 
-def find_source(request: Request, unpacked: Path) -> Source:
-    """Find a request's source; an archive is unpacked into the folder `unpacked`, if it has not been already."""
+def fetch(request: Request) -> Path:
+    """Where a request's files are on this machine, fetched from the hub if that is asked for."""
     with _needing_extras():
-        return _find(request, _path_of(request, unpacked))
+        return hub.fetch(request.hub_place, request.offline) if request.hub_place else request.path()
 
 
-def _path_of(request: Request, unpacked: Path) -> Path:
-    if place := request.hub_place:
-        return hub.fetch(place, request.offline)
-    path = request.path()
-    return archives.unpack(path, unpacked) if archives.is_archive(path) else path
-
-
-def _find(request: Request, path: Path) -> Source:
+def find_source(request: Request, path: Path, unpacked: Path) -> Source:
+    """Find the source at a path; an archive is unpacked into the folder `unpacked`, if it has not been already."""
+    if archives.is_archive(path):
+        path = archives.unpack(path, unpacked)
     find = {"femnist": _femnist, "celeba": _celeba, "shakespeare": _shakespeare, "own": _own}[request.task]
-    source = find(request, path)
+    with _needing_extras():
+        source = find(request, path)
     if request.own_split and not source.kind.startswith("LEAF"):
         raise TurboSVMError(f"'{request.place}' is {source.kind}; only LEAF's JSON folders have a split of their own.")
     return source
@@ -55,8 +52,8 @@ def _celeba(request: Request, path: Path) -> Source:
     images = existing(request.images) if request.images else None
     if celeba.is_celeba(path):
         units = celeba.celeba_units(path, images, request.attribute)
-        return Source("CelebA's own files", form, units, celeba.MIN_SAMPLES)
-    if source := _leaf(request, path, form, partial(celeba.read_images, path, images, form), celeba.MIN_SAMPLES):
+        return Source("CelebA's own files", form, units)
+    if source := _leaf(request, path, form, partial(celeba.read_images, path, images, form)):
         if request.attribute != celeba.SMILING:
             raise TurboSVMError("LEAF's JSON tells who is smiling, and nothing else; leave --attribute out.")
         celeba.image_folder(path, images)
@@ -65,7 +62,7 @@ def _celeba(request: Request, path: Path) -> Source:
         from turbosvm.data.sources.hub_tables import image_units
 
         units = image_units(files, form, celeba.IMAGE, "image", "celeb_id", request.attribute)
-        return Source("the hub's Parquet", form, units, celeba.MIN_SAMPLES)
+        return Source("the hub's Parquet", form, units)
     raise _nothing_there(
         request, f"LEAF's JSON files, the hub's Parquet files, or {celeba.IDENTITIES} and {celeba.ATTRIBUTES}"
     )
@@ -88,19 +85,19 @@ def _own(request: Request, path: Path) -> Source:
     if files := _tables(path, ".parquet", ".csv", ".npz"):
         from turbosvm.data.sources.own import own_units
 
-        form, units = own_units(files, request.columns, request.classes)
+        form, units = own_units(files, request.columns, request.classes, request.tokens)
         return Source("a table", form, units)
     raise _nothing_there(request, "Parquet, CSV or npz files")
 
 
-def _leaf(request: Request, path: Path, form: Form, convert: "Convert", min_samples: int = 1) -> Source | None:
+def _leaf(request: Request, path: Path, form: Form, convert: "Convert") -> Source | None:
     """LEAF's JSON files at that path, if there are any."""
     files = leaf_files(path, request.own_split)
     if not files:
         return None
     from turbosvm.data.sources.leaf import leaf_units
 
-    return Source("LEAF's JSON", form, leaf_units(files, form, convert), min_samples)
+    return Source("LEAF's JSON", form, leaf_units(files, form, convert))
 
 
 def _tables(path: Path, *suffixes: str) -> list[Path]:

@@ -46,7 +46,8 @@ def read_table(
             take = open_batch(batch)
         for name, places in list(groups.items())[skip:]:
             if name is None:
-                bad = [*batch.bad, *(f"{file.name}, row {batch.numbers[place]}: has no user." for place in places)]
+                nameless = (f"{file.name}, row {batch.numbers[place]}: has no user." for place in places)
+                bad = [*batch.bad, *nameless]
                 yield nothing(form, "", bad, batch.done)
             else:
                 rows = take(np.array(places, dtype=np.int64), _namer(file, batch, places, name))
@@ -61,5 +62,5 @@ def _namer(file: Path, batch: Batch, places: Sequence[int], user: str) -> Where:
 def _places_by_user(names: Sequence[str | None]) -> dict[str | None, list[int]]:
     groups: dict[str | None, list[int]] = {}
     for place, name in enumerate(names):
-        groups.setdefault(name or None, []).append(place)
+        groups.setdefault(name if name and name.strip() and name.isprintable() else None, []).append(place)
     return groups

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from turbosvm.data.sources.png import decode_grey
 
 Images = npt.NDArray[np.uint8]
 
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP")
+MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr")
 MOST_PIXELS = 4096 * 4096
 THREADS = min(os.cpu_count() or 1, 16)
 
@@ -40,7 +41,7 @@ def decode_all(files: Sequence[bytes | None], rule: ImageRule) -> list[Images | 
     """Decode images to `[channels, height, width]`; a text says why one could not be."""
     found: list[Images | str] = [""] * len(files)
     left = list(range(len(files)))
-    if rule.colour is False and len(rule.sizes) == 1 and rule.target in (None, rule.sizes[0]):
+    if not rule.colour and len(rule.sizes) == 1 and rule.target in (None, rule.sizes[0]):
         ((width, height),) = rule.sizes
         images, plain = decode_grey(files, height, width)
         for place in np.flatnonzero(plain).tolist():
@@ -62,14 +63,27 @@ def decode(file: bytes | None, rule: ImageRule) -> Images | str:
                 return f"has an image of {image.width} x {image.height} pixels, not {expected}"
             if image.width * image.height > MOST_PIXELS:
                 return f"has an image of {image.width} x {image.height} pixels, which is too large"
-            colour = rule.colour if rule.colour is not None else image.mode not in ("1", "L")
-            pixels = image.convert("RGB" if colour else "L")
+            if image.mode not in MODES:
+                return f"has an image of kind {image.mode}; it must have 8 bits a channel"
+            colour = rule.colour if rule.colour is not None else image.mode not in ("1", "L", "LA")
+            pixels = _on_paper(image).convert("RGB" if colour else "L")
             if rule.target and pixels.size != rule.target:
                 pixels = pixels.resize(rule.target, rule.resampling)
+    except UnidentifiedImageError:
+        return f"has an image that is not one of {', '.join(FORMATS)}"
     except Exception as error:  # decoders meet broken files with errors of any kind
         return f"has an image that cannot be decoded ({type(error).__name__})"
     array = np.asarray(pixels)
     return array.transpose(2, 0, 1) if colour else array[None]
+
+
+def _on_paper(image: Image.Image) -> Image.Image:
+    """Lay an image that can be seen through on white."""
+    if not image.has_transparency_data:
+        return image
+    paper = Image.new("RGBA", image.size, "white")
+    paper.alpha_composite(image.convert("RGBA"))
+    return paper
 
 
 def decode_each(files: Sequence[bytes | None], rule: ImageRule) -> list[Images | str]:

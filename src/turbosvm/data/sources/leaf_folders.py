@@ -11,7 +11,7 @@ def leaf_files(path: Path, own_split: bool) -> list[tuple[Path, Side | None]]:
 
     With `own_split` only the folders train and test count; otherwise all_data counts first, as it holds everything.
     """
-    if path.is_file():
+    if path.is_file() and not own_split:
         return [(path, None)] if path.suffix == ".json" else []
     for root in (path, path / "data"):
         train, test, everything = (_json_in(root / name) for name in ("train", "test", "all_data"))

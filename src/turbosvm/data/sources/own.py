@@ -36,7 +36,7 @@ Inputs = list[Array | str]
 """For each row its input, or what is wrong with it."""
 
 
-def own_units(files: Sequence[Path], columns: Columns, classes: int | None) -> tuple[Form, list[Unit]]:
+def own_units(files: Sequence[Path], columns: Columns, classes: int | None, tokens: bool) -> tuple[Form, list[Unit]]:
     """Read tables as the columns say; the first good row tells what all inputs must look like."""
     columns = columns.among(column_names(files[0]))
     wanted = [*columns.inputs, columns.label, *([columns.user] if columns.user else [])]
@@ -44,11 +44,11 @@ def own_units(files: Sequence[Path], columns: Columns, classes: int | None) -> t
         check_columns(file, wanted)
     if not columns.inputs:
         raise TurboSVMError(f"{files[0].name} has no column left for the inputs.")
-    first = _first_input(files, columns)
-    form = Form(first.shape, str(first.dtype), None if classes is None else tuple(map(str, range(classes))))
+    first = _first_input(files, columns, tokens)
+    form = Form(first.shape, str(first.dtype), None if classes is None else tuple(map(str, range(classes))), tokens)
 
     def open_batch(batch: Batch) -> Take:
-        inputs = _inputs(batch, columns, form)
+        inputs = _inputs(batch, columns, tokens, form)
         labels = as_texts(batch.columns[columns.label])
 
         def take(places: Places, where: Where) -> Rows:
@@ -59,31 +59,33 @@ def own_units(files: Sequence[Path], columns: Columns, classes: int | None) -> t
     return form, table_units(files, form, columns.user, (*columns.inputs, columns.label), open_batch)
 
 
-def _first_input(files: Sequence[Path], columns: Columns) -> Array:
+def _first_input(files: Sequence[Path], columns: Columns, tokens: bool) -> Array:
     """Find the first row that has an input, in any of the tables."""
     wrong = "has no rows"
     for file in files:
         for batch in read_batches(file, columns.inputs):
             with broken_table(file):
-                inputs = _inputs(batch, columns, None)
+                inputs = _inputs(batch, columns, tokens, None)
             for found in inputs:
                 if not isinstance(found, str):
                     return found
-                wrong = f"has no good rows: the first {found}"
+                wrong = f"has no good rows: the first {found}; --input says which columns are the inputs"
     raise TurboSVMError(f"{files[0].name} {wrong}.")
 
 
-def _inputs(batch: Batch, columns: Columns, form: Form | None) -> Inputs:
+def _inputs(batch: Batch, columns: Columns, tokens: bool, form: Form | None) -> Inputs:
     """The inputs of a batch; those of another form than the first one's are not good."""
     first = batch.columns[columns.inputs[0]]
     if len(columns.inputs) > 1 or _is_plain(first):
-        inputs = _numbers([batch.columns[name] for name in columns.inputs], columns.inputs)
+        rows = _numbers([batch.columns[name] for name in columns.inputs], columns.inputs)
+        inputs = [row if isinstance(row, str) else _tidy(row, tokens) for row in rows] if tokens else rows
     elif isinstance(first, np.ndarray):
-        inputs = [_tidy(row) for row in first]
+        inputs = [_tidy(row, tokens) for row in first]
     elif holds_images(first.type):
         inputs = _images(image_bytes(first), form)
     else:
-        inputs = [_list_of_numbers(row) for row in first.to_pylist()]
+        kind = _kind_inside(first.type)
+        inputs = [_list_of_numbers(row, kind, tokens) for row in first.to_pylist()]
     return [_checked(found, form) for found in inputs] if form else inputs
 
 
@@ -134,31 +136,42 @@ def _as_float(word: Any) -> float:
         return float("nan")
 
 
-def _list_of_numbers(row: Any) -> Array | str:
+def _kind_inside(kind: pa.DataType) -> Any:
+    """What lists, and lists of lists, are made of, as NumPy calls it."""
+    while pa.types.is_nested(kind) and kind.num_fields == 1:
+        kind = kind.field(0).type
+    return kind.to_pandas_dtype()
+
+
+def _list_of_numbers(row: Any, kind: Any, tokens: bool) -> Array | str:
     try:
-        array = np.array(row)
+        array = np.array(row, dtype=kind)
     except (TypeError, ValueError, OverflowError):
         return "has an input that is not a list of numbers"
-    return _tidy(array)
+    return _tidy(array, tokens)
 
 
 def _images(contents: Sequence[bytes | None], form: Form | None) -> Inputs:
     if form is None or len(form.shape) != 3:
         return [*decode_all(contents, ImageRule((), None, None))]
     channels, height, width = form.shape
-    return [*decode_all(contents, ImageRule(((width, height),), None, colour=channels == 3))]
+    return [*decode_all(contents, ImageRule(((width, height),), None, colour=True if channels == 3 else None))]
 
 
-def _tidy(array: Array) -> Array | str:
-    """Numbers of one of three kinds: uint8 (taken as pixels), int64 or float32."""
+def _tidy(array: Array, tokens: bool) -> Array | str:
+    """Numbers of one of three kinds: uint8 (taken as pixels), float32, or int64 for tokens."""
     if array.dtype.kind not in "biuf" or not array.size:
         return "has an input that is not made of numbers"
+    if tokens:
+        with np.errstate(invalid="ignore"):
+            whole = array.astype(np.int64)
+        return (
+            whole
+            if (whole == array).all() and whole.min() >= 0
+            else "has an input that is not made of tokens, 0 and up"
+        )
     if array.dtype == np.uint8:
         return array
-    if array.dtype.kind in "iu":
-        return (
-            array.astype(np.int64) if array.max() <= np.iinfo(np.int64).max else "has an input with too large a number"
-        )
     with np.errstate(over="ignore"):
         tidy = array.astype(np.float32)
     return tidy if np.isfinite(tidy).all() else "has an input that is not made of finite numbers"
@@ -167,12 +180,11 @@ def _tidy(array: Array) -> Array | str:
 def _checked(found: Array | str, form: Form) -> Array | str:
     if isinstance(found, str) or (found.shape, str(found.dtype)) == (form.shape, form.dtype):
         return found
-    if found.shape == form.shape and form.dtype == "float32":
-        return found.astype(np.float32)  # whole numbers among others
     return f"has an input of shape {list(found.shape)} and kind {found.dtype}, not {list(form.shape)} and {form.dtype}"
 
 
 def _rows(form: Form, places: list[int], inputs: Inputs, labels: Sequence[str | None], where: Where) -> Rows:
+    known = frozenset(form.classes or ())
     good, names, bad = [], [], []
     for row, place in enumerate(places):
         found, label = inputs[place], labels[place]
@@ -180,7 +192,7 @@ def _rows(form: Form, places: list[int], inputs: Inputs, labels: Sequence[str | 
             bad.append(f"{where(row)} {found}.")
         elif not label or not label.isprintable() or len(label) > LONGEST_LABEL:
             bad.append(f"{where(row)} has no label that is a whole number or a word.")
-        elif form.classes is not None and label not in form.classes:
+        elif form.classes is not None and label not in known:
             bad.append(f"{where(row)} has the label '{label}'; it must be from 0 to {len(form.classes) - 1}.")
         else:
             good.append(found)

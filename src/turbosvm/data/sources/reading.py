@@ -86,13 +86,11 @@ class Source:
         kind: what the files are, for people.
         form: what the samples look like.
         units: in the order in which they are read.
-        min_samples: users with fewer samples are left out, as LEAF does for this task, unless otherwise asked for.
     """
 
     kind: str
     form: Form
     units: Sequence[Unit]
-    min_samples: int = 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,11 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from turbosvm.data.sources import hub
+from turbosvm.data.sources.nist import is_nist, writer_folders
 from turbosvm.errors import TurboSVMError, unknown
+from turbosvm.values import as_whole
 
-TASKS = ("femnist", "celeba", "shakespeare", "own")
-DEPTH = 3
-LISTED = (".json", ".parquet", ".csv", ".npz", ".txt")
+# What is read of a folder, by the endings of files' names.
+SUFFIXES = {
+    "femnist": (".json", ".parquet"),
+    "celeba": (".txt", ".json", ".parquet", ".jpg", ".png"),
+    "shakespeare": (".txt", ".json", ".csv", ".parquet"),
+    "own": (".parquet", ".csv", ".npz"),
+}
+TASKS = tuple(SUFFIXES)
+OPTIONS = {"celeba": ("attribute",), "own": ("columns", "classes", "tokens")}
+MIN_SAMPLES = {"celeba": 5}
 
 
 @dataclass(frozen=True)
@@ -33,7 +42,7 @@ class Columns:
     def among(self, names: list[str]) -> "Columns":
         """Spell out which columns are the inputs, given all names."""
         left = tuple(name for name in names if name not in (self.label, self.user))
-        return Columns(self.inputs or left, self.label, self.user)
+        return Columns(tuple(self.inputs) or left, self.label, self.user)
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,7 @@ class Request:
         attribute: which of CelebA's attributes is to be guessed.
         columns: of a table of one's own.
         classes: number of classes of a table of one's own; None to take the labels that turn up.
+        tokens: inputs of a table of one's own are indices (of words, say), not quantities.
         offline: fetch nothing.
     """
 
@@ -58,18 +68,26 @@ class Request:
     attribute: str = "Smiling"
     columns: Columns = Columns()
     classes: int | None = None
+    tokens: bool = False
     offline: bool = False
 
     def __post_init__(self) -> None:
         if self.task not in TASKS:
             raise unknown("task", self.task, TASKS)
-        if self.classes is not None and self.classes < 1:
-            raise TurboSVMError(f"There are {self.classes} classes; at least 1 is needed.")
+        if self.classes is not None:
+            as_whole("The number of classes", self.classes, least=1)
+        if not isinstance(self.columns, Columns):
+            raise TurboSVMError(f"The columns are {self.columns!r}; they must be turbosvm.Columns(...).")
 
     @property
     def hub_place(self) -> hub.HubPlace | None:
         """The data set of the hub that is meant, if one is."""
         return hub.parse(self.place, self.task) if self.place.startswith(hub.PREFIX) else None
+
+    @property
+    def min_samples(self) -> int:
+        """What LEAF asks of a user of this task."""
+        return MIN_SAMPLES.get(self.task, 1)
 
     def path(self) -> Path:
         """The path that is meant; one that is not there is refused."""
@@ -77,10 +95,30 @@ class Request:
 
     def fingerprint(self) -> str:
         """Equal for the same files read in the same way; files count by name, size and time of change."""
-        options = {key: value for key, value in asdict(self).items() if key not in ("place", "images", "offline")}
-        files = str(self.hub_place) if self.hub_place else list(_stamps(self.path(), DEPTH))
-        images = list(_stamps(existing(self.images), 0)) if self.images else None
+        every = asdict(self)
+        options = {key: every[key] for key in ("task", "own_split", *OPTIONS.get(self.task, ()))}
+        files = str(self.hub_place) if self.hub_place else self._stamps(self.path())
+        images = self._stamps(existing(self.images)) if self.images else None
         return hashlib.sha256(json.dumps([options, files, images], sort_keys=True).encode()).hexdigest()
+
+    def _stamps(self, path: Path) -> list[list[Any]]:
+        """Name, size and time of change of a file, or of the files in a folder that are read."""
+        try:
+            if path.is_file():
+                return [_stamp(path, path.name)]
+            if self.task == "femnist" and is_nist(path):  # too many images to look at each
+                return [_stamp(form, str(form)) for writer in writer_folders(path) for form in sorted(writer.iterdir())]
+            return [_stamp(file, str(file.relative_to(path))) for file in self._files(path)]
+        except OSError as error:
+            raise TurboSVMError(f"'{path}' cannot be read: {error.strerror or error}.") from error
+
+    def _files(self, folder: Path) -> Iterator[Path]:
+        for inside, folders, names in os.walk(folder):
+            folders.sort()
+            for name in sorted(names):
+                file = Path(inside, name)
+                if file.suffix in SUFFIXES[self.task] and file.is_file():
+                    yield file
 
 
 def existing(place: str) -> Path:
@@ -95,15 +133,6 @@ def existing(place: str) -> Path:
     return path
 
 
-def _stamps(path: Path, depth: int) -> Iterator[list[Any]]:
-    """Name, size and time of change of a file, or of what is in a folder; images count by their folders alone."""
+def _stamp(path: Path, name: str) -> list[Any]:
     facts = path.stat()
-    if not path.is_dir():
-        yield [path.name, facts.st_size, facts.st_mtime_ns]
-        return
-    yield [path.name, facts.st_mtime_ns]
-    if depth:
-        with os.scandir(path) as entries:
-            for entry in sorted(entries, key=lambda entry: entry.name):
-                if entry.is_dir() or entry.name.lower().endswith(LISTED):
-                    yield from _stamps(Path(entry.path), depth - 1)
+    return [name, facts.st_size, facts.st_mtime_ns]

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -122,11 +123,16 @@ def _read_csv(file: Path, columns: Sequence[str]) -> Iterator[Batch]:
     with file.open("rb") as stream:
         for batch in _open_csv(stream, columns, bad):
             named = dict(zip(batch.schema.names, batch.columns, strict=True))
-            numbers = [number for number in range(first, first + batch.num_rows + len(bad)) if number not in bad]
-            sentences = tuple(f"{file.name}, row {number}: {what}." for number, what in bad.items())
-            yield Batch(named, numbers, min(stream.tell() / size, 1.0), sentences)
-            first += batch.num_rows + len(bad)
-            bad.clear()
+            numbers = list(islice((number for number in count(first) if number not in bad), batch.num_rows))
+            first = numbers[-1] + 1 if numbers else first
+            yield Batch(named, numbers, min(stream.tell() / size, 1.0), _sentences(file, bad, first))
+    if bad:
+        yield Batch({name: pa.array([], pa.string()) for name in columns}, [], 1.0, _sentences(file, bad, max(bad) + 1))
+
+
+def _sentences(file: Path, bad: dict[int, str], end: int) -> tuple[str, ...]:
+    """What was wrong with rows up to a number; Arrow may have met later ones already, which stay for the next time."""
+    return tuple(f"{file.name}, row {number}: {bad.pop(number)}." for number in sorted(bad) if number < end)
 
 
 def _open_csv(stream: Any, columns: Sequence[str] | None, bad: dict[int, str]) -> Any:
