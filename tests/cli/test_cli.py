@@ -65,7 +65,7 @@ def test_run_ends_with_a_table_and_a_folder(tmp_path: Path, capsys: pytest.Captu
     shown = capsys.readouterr().out
     (root,) = (tmp_path / "runs").iterdir()
     assert f"Table, curves and records: runs/{root.name}" in shown
-    assert re.search(r"blobs: \d+ users train \(\d+ samples\), \d+ are held out", shown)
+    assert re.search(r"blobs: \d+ users train \(\d+ samples\), \d+ held out", shown)
     assert all(word in shown for word in ("rounds to 60%", "accuracy", "macro F1", "MCC", "round 4/4", "rounds/s"))
     assert (root / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert pd.read_csv(root / "table.csv")["algorithm"].tolist() == ["fedavg"]

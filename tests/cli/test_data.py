@@ -59,7 +59,7 @@ def test_the_list_has_a_row_for_everything(
     text = shown(capsys, "list")
     samples = str(len(tiny_data.labels))
     assert words(text, "faces")[:5] == ["celeba", "20", samples, "6", "kB"]
-    assert words(text, "faces")[-3:] == ["hub", "files,", "/some/[bold]/where"]
+    assert words(text, "faces")[-2:] == ["hub", "files"]
     assert words(text, "plain")[:3] == ["-", "20", samples]
     assert words(text, "glyphs-v")[1:3] == ["glyphs", "3"]
     assert " ".join(words(text, "broken-a")[-5:]) == "broken: manifest.json cannot be read"
@@ -126,7 +126,7 @@ def test_info_tells_of_the_datas_own_split(
 ) -> None:
     prepare(tiny_data, cache / "blobs", held_out=[False] * 17 + [True] * 3)
     samples = tiny_data.counts[17:].sum()
-    assert f"Split: its own: 17 users train ({len(tiny_data.labels) - samples} samples), 3 are held out" in shown(
+    assert f"Split: its own: 17 users train ({len(tiny_data.labels) - samples} samples), 3 held out" in shown(
         capsys, "info", "blobs"
     )
 

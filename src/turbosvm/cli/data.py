@@ -170,6 +170,12 @@ def _origin(manifest: Mapping[str, Any]) -> str:
     return _in_words(source or made_by)
 
 
+def _kind(manifest: Mapping[str, Any]) -> str:
+    """Say in short what a data set was made from."""
+    source = manifest.get("source")
+    return str(source["kind"]) if isinstance(source, Mapping) and source.get("kind") else _origin(manifest)
+
+
 def _left_out(manifest: Mapping[str, Any]) -> str:
     """Say what of the source is not in a data set: bad samples, with the first of them, and small users."""
     bad, small = manifest.get("left_out"), manifest.get("small_users")
@@ -224,7 +230,7 @@ def _split(data: "FederatedData") -> str:
     samples = [int(data.counts[list(side)].sum()) for side in (split.train, split.held_out)]
     return (
         f"{usual_way if data.held_out is None else 'its own'}: {len(split.train):,} users train "
-        f"({samples[0]:,} samples), {len(split.held_out):,} are held out ({samples[1]:,} samples)."
+        f"({samples[0]:,} samples), {len(split.held_out):,} held out ({samples[1]:,} samples)."
     )
 
 
@@ -281,7 +287,7 @@ def _row(folder: Path) -> dict[str, str]:
         missing = [Path(error.filename or "labels").stem]
     except (ValueError, OSError, EOFError):
         return row | {"made from": "broken: labels.npy cannot be read"}
-    return row | {"made from": f"broken: {missing[0]}.npy is missing" if missing else _origin(manifest) or UNKNOWN}
+    return row | {"made from": f"broken: {missing[0]}.npy is missing" if missing else _kind(manifest) or UNKNOWN}
 
 
 def _unfinished_row(folder: Path) -> dict[str, str]:

@@ -70,16 +70,8 @@ class RoundsDisplay:
 @contextmanager
 def making(what: str, console: Console) -> Iterator[Callable[[int, int], None]]:
     """Show how far the making of a data set is; nothing appears if there is nothing to make."""
-    progress = Progress(
-        TextColumn(f"making {what}"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.completed:.0f}/{task.total:.0f} users"),
-        TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal,
-    )
     task: TaskID | None = None
-    with progress:
+    with _bar(f"making {what}", "{task.completed:.0f}/{task.total:.0f} users", console) as progress:
 
         def on_progress(done: int, total: int) -> None:
             nonlocal task
@@ -95,17 +87,9 @@ def making(what: str, console: Console) -> Iterator[Callable[[int, int], None]]:
 @contextmanager
 def share_of(what: str, console: Console) -> Iterator[Callable[[float], None]]:
     """Show how much of something is done, as a share: a bar in a terminal, a line now and then in a log."""
-    progress = Progress(
-        TextColumn(what),
-        BarColumn(bar_width=24),
-        TextColumn("{task.percentage:3.0f} %"),
-        TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal,
-    )
     task: TaskID | None = None
     told = 0.0
-    with progress:
+    with _bar(what, "{task.percentage:3.0f} %", console) as progress:
 
         def on_progress(share: float) -> None:
             nonlocal task, told
@@ -117,3 +101,9 @@ def share_of(what: str, console: Console) -> Iterator[Callable[[float], None]]:
                 console.print(f"{what}: {share:.0%}", highlight=False)
 
         yield on_progress
+
+
+def _bar(what: str, so_far: str, console: Console) -> Progress:
+    """A bar for one thing, which shows nothing in a log."""
+    columns = (TextColumn(what), BarColumn(bar_width=24), TextColumn(so_far), TimeRemainingColumn())
+    return Progress(*columns, console=console, disable=not console.is_terminal)

@@ -65,7 +65,7 @@ def _prepare(configs: list[Config], console: Console) -> FederatedData:
     about = describe_data(federation)
     console.print(
         f"{data.name}: {about['users_train']} users train ({about['samples_train']:,} samples), "
-        f"{about['users_held_out']} are held out ({about['samples_held_out']:,} samples)",
+        f"{about['users_held_out']} held out ({about['samples_held_out']:,} samples)",
         markup=False,
         highlight=False,
         soft_wrap=True,
