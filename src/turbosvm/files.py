@@ -39,6 +39,16 @@ def write_atomically(path: Path, content: str | bytes) -> None:
             raise
 
 
+def sync_folder(folder: Path) -> None:
+    """See a folder's files to the disk, so that they survive the machine when the folder is moved to its place."""
+    for path in [*folder.iterdir(), folder]:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
 def new_folder(root: Path, name: str) -> Path:
     """Make a folder that was not there: `root/name`, or the first free of `root/name-2`, `root/name-3`, ..."""
     with cannot_write("folder", root / name):

@@ -64,7 +64,7 @@ def prepare(
     from turbosvm.data.preparation.prepare import prepare as prepare_data
     from turbosvm.data.sources.request import Columns, Request
 
-    columns = Columns(tuple(filter(None, inputs.split(","))), label, None if partition else user)
+    columns = Columns(tuple(filter(None, inputs.split(","))), label, user)
     request = Request(task, source, split == "leaf", images, attribute, columns, classes, tokens, offline)
     made_up = partitions.parse(partition, users, seed=seed) if partition else None
     console, began = Console(), perf_counter()

@@ -44,15 +44,23 @@ def find_folder(name: str) -> Path | None:
     return next((folder for folder in there if (folder / MANIFEST).exists()), there[0] if there else None)
 
 
+def is_data_set(folder: Path) -> bool:
+    """Whether a folder holds a data set, whole or broken, and nothing else."""
+    ours = {MANIFEST, *(f"{name}.npy" for name in TEXT_ARRAYS)}
+    return folder.is_dir() and MANIFEST in (names := {path.name for path in folder.iterdir()}) and names <= ours
+
+
 def place_for(name: str) -> Path:
     """Where a data set of that name goes: a plain name into the cache folder, anything else is a path."""
     plain = Path(name).name == name
+    if not name.strip() or not name.isprintable():
+        raise TurboSVMError(f"A data set cannot be called {name!r}.")
     try:
         place = Path(os.path.normpath(cache_folder() / name if plain else Path(name).expanduser()))
         place.exists()
     except (OSError, RuntimeError, ValueError) as error:
         raise TurboSVMError(f"A data set cannot be called '{name[:60]}': {error}.") from error
-    if name == "glyphs" or place.name in ("", "..") or (plain and name.startswith(".")) or not name:
+    if name == "glyphs" or place.name in ("", "..") or (plain and name[0] in ".~"):
         raise TurboSVMError(f"A data set cannot be called '{name}'.")
     return place
 

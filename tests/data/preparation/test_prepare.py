@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -331,6 +332,119 @@ def test_only_files_that_are_read_count(tmp_path: Path) -> None:
         Request("femnist", str(tmp_path / "a"), attribute="Hat"), tmp_path / "out", Rules(min_samples=1)
     ).was_there
     makers.write_hub_femnist(file, makers.hub_rows(makers.writers(2, seed=1)))
+    with pytest.raises(TurboSVMError, match="made from something else"):
+        prepare(request, tmp_path / "out")
+
+
+def test_everybodys_halves_stay_apart(tmp_path: Path) -> None:
+    both = {"A": WRITERS["f0000_00"], "A (test)": WRITERS["f0001_00"]}
+    makers.write_leaf(tmp_path / "leaf" / "train" / "a.json", both)
+    makers.write_leaf(tmp_path / "leaf" / "test" / "a.json", both)
+    data = prepared("femnist", tmp_path / "leaf", tmp_path / "out", own_split=True)
+    assert len(data.users) == 4
+    assert len(data.labels) == 10
+    assert sorted(data.held_out or ()) == [False, False, True, True]
+
+
+def test_a_folder_with_a_manifest_of_something_else_is_not_replaced(tmp_path: Path) -> None:
+    file = makers.write_leaf(tmp_path / "a.json", WRITERS)
+    (tmp_path / "extension").mkdir()
+    (tmp_path / "extension" / "manifest.json").write_text('{"manifest_version": 3}')
+    (tmp_path / "extension" / "code.js").touch()
+    with pytest.raises(TurboSVMError, match="is not a data set"):
+        prepare(Request("femnist", str(file)), tmp_path / "extension", replace=True)
+    assert (tmp_path / "extension" / "code.js").exists()
+
+
+def test_the_old_set_comes_back_if_it_cannot_be_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = makers.write_leaf(tmp_path / "a.json", WRITERS)
+    old = prepared("femnist", file, tmp_path / "out").digest
+    rename = Path.rename
+
+    def fails(self: Path, target: Path) -> Path:
+        if self.name == "finished":
+            raise OSError(28, "No space left on device")
+        return rename(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", fails)
+        with pytest.raises(TurboSVMError, match="No space left"):
+            prepare(Request("femnist", str(file)), tmp_path / "out", Rules(min_samples=3), replace=True)
+    assert store.load(tmp_path / "out").digest == old
+
+    def killed(self: Path, target: Path) -> Path:
+        if self.name == "finished":
+            raise Stop
+        return rename(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", killed)
+        with pytest.raises(Stop):
+            prepare(Request("femnist", str(file)), tmp_path / "out", Rules(min_samples=3), replace=True)
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(TurboSVMError, match="at least 99 samples"):
+        prepare(Request("femnist", str(file)), tmp_path / "out", Rules(min_samples=99), replace=True)
+    assert store.load(tmp_path / "out").digest == old
+
+
+def test_the_place_may_be_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = makers.write_leaf(tmp_path / "a.json", WRITERS)
+    prepare(Request("femnist", str(file)), tmp_path / "out")
+    monkeypatch.chdir(tmp_path / "out")
+    prepare(Request("femnist", str(file)), Path("../out"), Rules(min_samples=3), replace=True)
+    assert len(store.load(tmp_path / "out").users) == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "out"]
+
+
+def test_asking_for_a_set_does_not_disturb_who_replaces_it(tmp_path: Path) -> None:
+    file = makers.write_leaf(tmp_path / "a.json", WRITERS)
+    request = Request("femnist", str(file))
+    prepare(request, tmp_path / "out")
+
+    def meanwhile(_: float) -> None:
+        assert prepare(request, tmp_path / "out").was_there
+
+    prepare(request, tmp_path / "out", Rules(min_samples=3), replace=True, on_progress=meanwhile)
+    assert len(store.load(tmp_path / "out").users) == 3
+
+
+def test_a_half_removed_workshop_is_nobodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = makers.write_leaf(tmp_path / "a.json", WRITERS)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.write(file, "x/a.json")
+        archive.write(makers.write_leaf(tmp_path / "b.json", {"other": WRITERS["f0001_00"]}), "x/b.json")
+
+    def stop(_: float) -> None:
+        raise Stop
+
+    request = Request("femnist", str(tmp_path / "a.zip"))
+    with pytest.raises(Stop):
+        prepare(request, tmp_path / "out", on_progress=stop)
+    hidden = workshop.hidden_folder(tmp_path / "out")
+
+    def dies(path: Path, **_: Any) -> None:
+        (hidden / "unpacked" / "x" / "b.json").unlink()
+        raise Stop
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workshop.shutil, "rmtree", dies)  # type: ignore[attr-defined]
+        with pytest.raises(Stop):
+            prepare(request, tmp_path / "out", Rules(min_samples=3))
+    prepare(request, tmp_path / "out")
+    assert len(store.load(tmp_path / "out").users) == 5
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_changes_behind_links_are_noticed(linked: bool, tmp_path: Path) -> None:
+    makers.write_leaf(tmp_path / "elsewhere" / "a.json", WRITERS)
+    (tmp_path / "leaf").mkdir()
+    (tmp_path / "leaf" / "train").symlink_to(tmp_path / "elsewhere")
+    if linked:
+        (tmp_path / "elsewhere" / "loop").symlink_to(tmp_path / "leaf")
+    request = Request("femnist", str(tmp_path / "leaf"))
+    prepare(request, tmp_path / "out")
+    assert prepare(request, tmp_path / "out").was_there
+    makers.write_leaf(tmp_path / "elsewhere" / "a.json", makers.writers(2, seed=4))
     with pytest.raises(TurboSVMError, match="made from something else"):
         prepare(request, tmp_path / "out")
 

@@ -11,6 +11,7 @@ import pytest
 from tests.data.sources import makers
 from turbosvm.data import store
 from turbosvm.data.federated import FederatedData
+from turbosvm.data.partition import Partition
 from turbosvm.data.preparation.ordering import classes_of
 from turbosvm.data.preparation.prepare import Rules, prepare
 from turbosvm.data.sources import tables
@@ -120,7 +121,7 @@ def test_inputs_of_another_form_than_the_first_are_bad(tmp_path: Path) -> None:
     done = prepare(Request("own", str(tmp_path / "a.parquet")), tmp_path / "out", Rules(skip_bad=True))
     assert sorted(done.left_out.first) == [
         "a.parquet, row 2: user 'ann' has an input of shape [1] and kind float32, not [2] and float32.",
-        "a.parquet, row 4: user 'eve' has an input that is not made of finite numbers.",
+        "a.parquet, row 4: user 'eve' has no input.",
         "a.parquet, row 5: user 'ann' has an input that is not made of finite numbers.",
     ]
 
@@ -175,6 +176,45 @@ def test_tokens_stay_whole_numbers(tmp_path: Path) -> None:
         np.savez(tmp_path / f"{place}.npz", x=wrong, label=[0], user=["a"])
         with pytest.raises(TurboSVMError, match="not made of tokens"):
             prepare(Request("own", str(tmp_path / f"{place}.npz"), tokens=True), tmp_path / "out")
+
+
+def test_large_tokens_in_plain_columns_stay_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("user,label,x\nann,0,16777217\n")
+    assert prepared(tmp_path / "a.csv", tokens=True).user(0)[0].tolist() == [[16777217]]
+
+
+def test_nulls_are_not_false(tmp_path: Path) -> None:
+    table = pa.table({"user": USERS, "label": LABELS, "x": [None, [True, None], *[[True, False]] * 4]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    done = prepare(Request("own", str(tmp_path / "a.parquet")), tmp_path / "out", Rules(skip_bad=True))
+    assert sorted(done.left_out.first) == [
+        "a.parquet, row 1: user 'bob' has no input.",
+        "a.parquet, row 2: user 'ann' has an input that is not made of numbers.",
+    ]
+
+
+def test_a_column_of_users_is_no_input_where_users_are_made_up(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("who,label,x\n" + "7,0,1\n" * 6)
+    request = Request("own", str(tmp_path / "a.csv"), columns=Columns(user="who"))
+    prepare(request, tmp_path / "out", Rules(partition=Partition("iid", users=2)))
+    assert store.load(tmp_path / "out").inputs.shape == (6, 1)
+
+
+def test_large_images_are_read_a_few_at_a_time() -> None:
+    assert tables.rows_at_once(784) == 8192
+    assert tables.rows_at_once(3 * 1000 * 1000) == 22
+    assert tables.rows_at_once(10**9) == 16
+
+
+def test_an_interrupt_inside_arrow_is_an_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Row:
+        @property
+        def actual_columns(self) -> int:
+            raise KeyboardInterrupt
+
+    bad = tables.BadRows()
+    with pytest.raises(KeyboardInterrupt):
+        bad.raise_interrupts(lambda: bad.skip(Row()))
 
 
 def test_lists_of_bytes_in_parquet_are_pixels(tmp_path: Path) -> None:

@@ -11,6 +11,13 @@ from turbosvm.data.sources.reading import Side
 
 STREAMS = ("inputs", "labels", "segments")
 SHOWN = 20
+LONGEST_SENTENCE = 400
+
+
+def in_plain_words(sentence: str) -> str:
+    """A sentence that quotes somebody's file, fit to be printed: no control characters, and not without end."""
+    plain = "".join(each if each.isprintable() else repr(each)[1:-1] for each in sentence[:LONGEST_SENTENCE])
+    return plain if len(plain) < LONGEST_SENTENCE else f"{plain[: LONGEST_SENTENCE - 1]}…"
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,7 @@ class LeftOut:
         for sentence in sentences:
             self.count += 1
             if len(self.first) < SHOWN:
-                self.first.append(sentence)
+                self.first.append(in_plain_words(sentence))
 
 
 @dataclass

@@ -57,11 +57,11 @@ def by_user(runs: list[Run], own_split: bool, min_samples: int) -> Layout:
     enough = {
         user: own for user, own in sides.items() if sum(samples[each].sum() for each in own.values()) >= min_samples
     }
-    owners = {}
-    for user, own in enough.items():
-        for held_out, places in own.items():
+    owners: dict[str, tuple[bool, list[int]]] = {}
+    for user in sorted(enough):
+        for held_out, places in sorted(enough[user].items()):
             name = user
-            while held_out and len(own) == 2 and (name == user or name in sides):
+            while held_out and len(enough[user]) == 2 and (name in sides or name in owners):
                 name += TEST
             owners[name] = (held_out, places)
     names = tuple(sorted(owners))
@@ -126,12 +126,13 @@ def _in_order(stream: Path, kind: np.dtype[Any], counts: Places, order: Places) 
     begins = (np.cumsum(counts) - counts)[order]
     lengths = counts[order]
     ends = np.cumsum(lengths)
-    step = max(PIECE // kind.itemsize, 1)
+    firsts = ends - lengths
+    step = max(PIECE // max(kind.itemsize, 8), 1)  # a place takes 8 bytes
     for start in range(0, int(lengths.sum()), step):
         stop = min(start + step, int(ends[-1]))
         runs = slice(int(np.searchsorted(ends, start, side="right")), int(np.searchsorted(ends, stop)) + 1)
         # Of the first and the last of these runs, only a part may be in this piece.
-        before = np.maximum(start - (ends - lengths)[runs], 0)
+        before = np.maximum(start - firsts[runs], 0)
         inside = lengths[runs] - before - np.maximum(ends[runs] - stop, 0)
         places = np.repeat(begins[runs] + before - (np.cumsum(inside) - inside), inside) + np.arange(stop - start)
         # Mapped anew for each piece, so that the pages of the last one are given back.

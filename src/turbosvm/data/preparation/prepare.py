@@ -5,28 +5,30 @@ a mistake leaves nothing behind; one that has been done already is not done agai
 """
 
 import json
+import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from dataclasses import replace as replaced
 from pathlib import Path
 
 from turbosvm.data import store
 from turbosvm.data.partition import Partition
-from turbosvm.data.preparation.journal import LeftOut
+from turbosvm.data.preparation.journal import LeftOut, in_plain_words
 from turbosvm.data.preparation.ordering import by_partition, by_user, classes_of, write_arrays
-from turbosvm.data.preparation.workshop import Workshop, claim, hidden_folder, locked, tidied
+from turbosvm.data.preparation.workshop import PLAN, Workshop, claim, discard, hidden_folder, locked, tidied
 from turbosvm.data.sources.find import fetch, find_source
 from turbosvm.data.sources.reading import Chunk, Source, Unit
-from turbosvm.data.sources.request import Request
+from turbosvm.data.sources.request import Request, existing
 from turbosvm.errors import TurboSVMError, in_one_line
-from turbosvm.files import cannot_write
+from turbosvm.files import cannot_write, sync_folder
 from turbosvm.values import as_whole
 
 OnProgress = Callable[[float], None]
-LONGEST_SENTENCE = 400
 # Raise it when readers come to read something else from the same files.
 READERS = 1
+REPLACED = "replaced"
 
 
 @dataclass(frozen=True)
@@ -74,29 +76,37 @@ def prepare(
         replace: put it in the place of another set that is there.
         on_progress: told the share of the source that has been read.
     """
+    folder = Path(os.path.normpath(folder.absolute()))  # stays where it is when the working folder is moved
     if rules.min_samples is None:
         rules = replaced(rules, min_samples=request.min_samples)
+    if rules.partition:
+        request = replaced(request, columns=request.columns.without_user())
     made_by = {"readers": READERS, "fingerprint": request.fingerprint(), **asdict(rules)}
     hidden = hidden_folder(folder)
-    if (there := _prepared_before(folder, made_by)) is not None:
-        shutil.rmtree(hidden, ignore_errors=True)  # of one that was killed when all but the tidying was done
+    # What is on the hub may have changed; whoever wants to replace the set wants that.
+    anew = replace and request.hub_place is not None
+    if not anew and (there := _prepared_before(folder, made_by)) is not None:
+        _tidy_up_after(hidden, made_by)
         return there
     _check_place(request, folder, replace)
     with locked(hidden), tidied(hidden):
+        _restore(hidden / REPLACED, folder)
         fetched = fetch(request)
-        # What is on the hub may change while a preparation rests; its folder is called by the commit.
-        claim(hidden, json.dumps({**made_by, "commit": fetched.name if request.hub_place else None}))
+        # What is on the hub may change while a preparation rests, too; its folder is called by the commit.
+        commit = fetched.name if request.hub_place else None
+        claim(hidden, json.dumps({"made_by": made_by, "commit": commit}))
         source = find_source(request, fetched, hidden / "unpacked")
         if rules.partition and (request.own_split or source.form.window):
             what = "LEAF's own split is of its own users" if request.own_split else "text has speakers"
             raise TurboSVMError(f"A partition makes users up, but {what}; leave one of the two out.")
         workshop = Workshop(hidden, source.form)
         read_all(source, workshop, rules, on_progress)
-        return _finish(request, source, workshop, rules, folder, replace, made_by)
+        about = {"commit": commit, "made_by": made_by}
+        return _finish(request, source, workshop, rules, folder, replace, about)
 
 
 def _prepared_before(folder: Path, made_by: store.Manifest) -> Prepared | None:
-    """What lies in a folder, if it is whole and was made in the same way from the same files."""
+    """What lies in a folder, if it can be opened and was made in the same way from the same files."""
     try:
         store.load(folder)
         about = store.read_manifest(folder)
@@ -107,17 +117,37 @@ def _prepared_before(folder: Path, made_by: store.Manifest) -> Prepared | None:
     return None
 
 
+def _tidy_up_after(hidden: Path, made_by: store.Manifest) -> None:
+    """Remove what a preparation left that was killed when its set was in place already."""
+    if not hidden.exists():
+        return
+    with suppress(TurboSVMError, OSError, ValueError, AttributeError), locked(hidden):
+        if json.loads((hidden / PLAN).read_text(encoding="utf-8")).get("made_by") == made_by:
+            discard(hidden)
+
+
+def _restore(aside: Path, folder: Path) -> None:
+    """Put a set back that was moved aside to be replaced, by a preparation that was killed just then."""
+    if aside.exists() and not folder.exists():
+        with cannot_write("folder", folder):
+            aside.rename(folder)
+
+
 def _check_place(request: Request, folder: Path, replace: bool) -> None:
     """Refuse a place where something else is, or where the set and its source would get in each other's way."""
-    if not request.hub_place:
-        source, place = request.path().resolve(), folder.resolve()
-        if place.is_relative_to(source) or source.is_relative_to(place):
-            raise TurboSVMError(
-                f"'{folder}' lies inside what it is made from, or around it; choose another place (--out)."
-            )
-    if not folder.exists():
+    sources = [] if request.hub_place else [request.path(), *([existing(request.images)] if request.images else [])]
+    try:
+        place = folder.resolve()
+        apart = not any(
+            place.is_relative_to(source.resolve()) or source.resolve().is_relative_to(place) for source in sources
+        )
+    except (OSError, RuntimeError) as error:
+        raise TurboSVMError(f"'{folder}' cannot be written: {error}.") from error
+    if not apart:
+        raise TurboSVMError(f"'{folder}' lies inside what it is made from, or around it; choose another place (--out).")
+    if not os.path.lexists(folder):
         return
-    if not (folder / store.MANIFEST).is_file():
+    if not store.is_data_set(folder):
         raise TurboSVMError(f"'{folder}' is there already, and is not a data set; choose another name (--out).")
     if not replace:
         raise TurboSVMError(
@@ -152,16 +182,10 @@ def _keep(source: Source, unit: Unit, workshop: Workshop, rules: Rules, number: 
     wrong = _wrong_with(source, unit, workshop, chunk)
     if wrong:
         chunk = Chunk(chunk.user, chunk.inputs[:0], chunk.labels[:0], bad=(*chunk.bad, wrong), done=chunk.done)
-    chunk = replaced(chunk, bad=tuple(map(_in_plain_words, chunk.bad)))
     if chunk.bad and not rules.skip_bad:
-        raise TurboSVMError(f"{chunk.bad[0]} Nothing was prepared; --skip-bad leaves such things out and counts them.")
+        wrong = in_plain_words(chunk.bad[0])
+        raise TurboSVMError(f"{wrong} Nothing was prepared; --skip-bad leaves such things out and counts them.")
     workshop.keep(number, chunks, unit.side, chunk)
-
-
-def _in_plain_words(sentence: str) -> str:
-    """A sentence that quotes somebody's file, fit to be printed: no control characters, and not without end."""
-    plain = "".join(each if each.isprintable() else repr(each)[1:-1] for each in sentence)
-    return plain if len(plain) <= LONGEST_SENTENCE else f"{plain[: LONGEST_SENTENCE - 1]}…"
 
 
 def _wrong_with(source: Source, unit: Unit, workshop: Workshop, chunk: Chunk) -> str | None:
@@ -183,7 +207,7 @@ def _finish(
     rules: Rules,
     folder: Path,
     replace: bool,
-    made_by: store.Manifest,
+    about: store.Manifest,
 ) -> Prepared:
     """Write the finished folder beside its place, then set it there."""
     so_far, form, least = workshop.so_far, source.form, rules.min_samples or 0
@@ -205,13 +229,13 @@ def _finish(
         "held_out": layout.held_out if request.own_split else None,
     }
     about = {
+        **about,
         "task": request.task,
         "source": {"kind": source.kind, "path": str(request.hub_place or request.path().resolve())},
         "split": {"by": "LEAF's folders" if request.own_split else "a hash of (seed, user)"},
         "counts": {"users": len(layout.users), "samples": int(layout.owned.sum())},
         "left_out": asdict(so_far.left_out),
         "small_users": layout.small,
-        "made_by": made_by,
     }
     finished = workshop.folder / "finished"
     with cannot_write("folder", folder):
@@ -219,13 +243,18 @@ def _finish(
         finished.mkdir()
         write_arrays(workshop, layout, classes, finished)
         store.write_manifest(finished, described, about)
+        sync_folder(finished)
         _check_place(request, folder, replace)  # somebody may have put something there meanwhile
-        _set_in_place(finished, folder, workshop.folder / "replaced")
+        _set_in_place(finished, folder, workshop.folder / REPLACED)
     return Prepared(folder, False, so_far.left_out, layout.small)
 
 
 def _set_in_place(finished: Path, folder: Path, aside: Path) -> None:
-    """Move a finished folder to its place, what was there before out of the way first."""
+    """Move a finished folder to its place, what was there before out of the way first, and back if that fails."""
     if folder.exists():
         folder.rename(aside)
-    finished.rename(folder)
+    try:
+        finished.rename(folder)
+    except OSError:
+        _restore(aside, folder)
+        raise

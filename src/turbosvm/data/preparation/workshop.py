@@ -55,8 +55,14 @@ def tidied(folder: Path) -> Iterator[None]:
     except KeyboardInterrupt:
         raise
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        discard(folder)
         raise
+    discard(folder)
+
+
+def discard(folder: Path) -> None:
+    """Remove a workshop, its plan first: what is left if that is interrupted is not taken for the work of a plan."""
+    (folder / PLAN).unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -66,6 +72,7 @@ def claim(folder: Path, plan: str) -> None:
     with cannot_write("folder", folder):
         if path.exists() and path.read_text(encoding="utf-8") == plan:
             return
+        path.unlink(missing_ok=True)
         for old in folder.iterdir():
             if old.is_dir():
                 shutil.rmtree(old)

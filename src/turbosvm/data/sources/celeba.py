@@ -46,16 +46,18 @@ def celeba_units(path: Path, images: Path | None, attribute: str) -> list[Unit]:
 
 def image_folder(path: Path, images: Path | None) -> Path:
     """Find the folder of the images: the one named, or where CelebA and LEAF have it."""
-    if images is not None:
-        candidates = [images]
-    else:
-        roots = [path, *path.resolve().parents][:4]
-        candidates = [root / inner / IMAGES for root in roots for inner in ("", "raw", "data/raw")]
-    found = next((folder for folder in candidates if folder.is_dir()), None)
+    found = find_images(path) if images is None else images if images.is_dir() else None
     if found is None:
         where = f"'{images}' is not a folder" if images is not None else f"'{path}' has no folder {IMAGES} near it"
         raise TurboSVMError(f"{where}; it must hold CelebA's aligned images, unpacked (--images says where they are).")
     return found
+
+
+def find_images(path: Path) -> Path | None:
+    """The folder of images that is nearest to a path, inside it or around it."""
+    roots = [path, *path.resolve().parents][:4]
+    candidates = (root / inner / IMAGES for root in roots for inner in ("", "raw", "data/raw"))
+    return next((folder for folder in candidates if folder.is_dir()), None)
 
 
 def read_album(path: Path, folder: Path, attribute: str, skip: int = 0) -> Iterator[Chunk]:

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from math import prod
 from pathlib import Path
 
 import numpy as np
 
 from turbosvm.data.sources.reading import Chunk, Form, Rows, Unit, Where, nothing, size_of
-from turbosvm.data.sources.tables import Batch, as_texts, broken_table, read_batches
+from turbosvm.data.sources.tables import Batch, as_texts, broken_table, read_batches, rows_at_once
 from turbosvm.data.windows import Places
 
 NOBODY = "nobody"
@@ -33,7 +34,7 @@ def read_table(
 ) -> Iterator[Chunk]:
     """Give a chunk for each user in each batch, but for the first `skip` of them."""
     wanted = list(dict.fromkeys([*([user] if user else []), *columns]))
-    for batch in read_batches(file, wanted):
+    for batch in read_batches(file, wanted, rows_at_once(prod(form.shape) * np.dtype(form.dtype).itemsize)):
         with broken_table(file):
             names = as_texts(batch.columns[user]) if user else [NOBODY] * len(batch.numbers)
         groups = _places_by_user(names)

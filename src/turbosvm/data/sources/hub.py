@@ -1,6 +1,6 @@
 """Data sets from the Hugging Face hub, through its own client library, which keeps what it has fetched."""
 
-from contextlib import suppress
+import re
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -44,12 +44,12 @@ def fetch(place: HubPlace, offline: bool) -> Path:
     download = partial(
         snapshot_download, place.repository, repo_type="dataset", revision=place.revision, allow_patterns=PATTERNS
     )
+    # The client would wait for ever for a server that does not answer.
+    ask = partial(HfApi().dataset_info, place.repository, revision=place.revision, timeout=PATIENCE)
+    unreachable: Exception | None = None
     try:
-        if offline:
-            return Path(download(local_files_only=True))
-        # The client would wait for ever for a server that does not answer.
-        HfApi().dataset_info(place.repository, revision=place.revision, timeout=PATIENCE)
-        return Path(download())
+        if not offline:
+            ask()
     except errors.GatedRepoError as error:
         raise TurboSVMError(
             f"{place} wants its terms accepted on its page, and you signed in on this machine (hf auth login)."
@@ -57,10 +57,27 @@ def fetch(place: HubPlace, offline: bool) -> Path:
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.HFValidationError) as error:
         raise TurboSVMError(f"{place} is not on the hub, or not for everyone to see.") from error
     except Exception as error:  # the hub's client and what it talks through have errors of many kinds
-        with suppress(Exception):
-            return Path(download(local_files_only=True))
-        why = "and --offline forbids it" if offline else f"and the hub cannot be reached ({in_one_line(error)})"
+        unreachable = error
+    try:
+        folder = Path(download(local_files_only=offline or unreachable is not None))
+    except Exception as error:
+        why = "--offline forbids it" if offline else f"the hub cannot be reached ({in_one_line(unreachable or error)})"
         raise TurboSVMError(
-            f"{place} has not been fetched to this machine yet, {why}. Fetch it once where there is a network, or give "
-            "the path of its files (--from PATH)."
+            f"{place} has not been fetched to this machine yet, and {why}. Fetch it once where there is a network, or "
+            "give the path of its files (--from PATH)."
         ) from error
+    if missing := _missing(folder):
+        raise TurboSVMError(f"Only a part of {place} is on this machine: {missing} is missing; fetch it again.")
+    return folder
+
+
+def _missing(folder: Path) -> str | None:
+    """The first of the parts, numbered as in 'train-00000-of-00003.parquet', that is not there."""
+    for file in sorted(folder.rglob("*-of-*")):
+        if found := re.fullmatch(r"(.*)-(\d+)-of-(\d+)(\.\w+)", file.name):
+            stem, number, parts, suffix = found.groups()
+            for part in range(int(parts)):
+                name = f"{stem}-{part:0{len(number)}}-of-{parts}{suffix}"
+                if not file.with_name(name).exists():
+                    return name
+    return None

@@ -78,6 +78,12 @@ def writer_folders(path: Path) -> list[Path]:
     return sorted(folder for folder in root.glob("*/*") if folder.is_dir())
 
 
+def image_folders(path: Path) -> list[Path]:
+    """All folders that hold images, of writers and of classes."""
+    root = path.parent if path.name == "by_write" else path
+    return sorted(folder for folder in [*root.glob("by_write/*/*/*"), *root.glob("by_class/*/*")] if folder.is_dir())
+
+
 def read_writer(folder: Path, index: ClassIndex, skip: int = 0) -> Iterator[Chunk]:
     """Give a writer's images as one chunk."""
     if skip:

@@ -63,7 +63,7 @@ def _first_input(files: Sequence[Path], columns: Columns, tokens: bool) -> Array
     """Find the first row that has an input, in any of the tables."""
     wrong = "has no rows"
     for file in files:
-        for batch in read_batches(file, columns.inputs):
+        for batch in read_batches(file, columns.inputs, rows=16):
             with broken_table(file):
                 inputs = _inputs(batch, columns, tokens, None)
             for found in inputs:
@@ -78,7 +78,7 @@ def _inputs(batch: Batch, columns: Columns, tokens: bool, form: Form | None) -> 
     first = batch.columns[columns.inputs[0]]
     if len(columns.inputs) > 1 or _is_plain(first):
         rows = _numbers([batch.columns[name] for name in columns.inputs], columns.inputs)
-        inputs = [row if isinstance(row, str) else _tidy(row, tokens) for row in rows] if tokens else rows
+        inputs = [row if isinstance(row, str) else _tidy(row, tokens) for row in rows]
     elif isinstance(first, np.ndarray):
         inputs = [_tidy(row, tokens) for row in first]
     elif holds_images(first.type):
@@ -119,13 +119,12 @@ def _as_floats(column: Column) -> Array:
     """A column as numbers; what is none becomes NaN."""
     if isinstance(column, np.ndarray):
         if column.dtype.kind not in "biuf":
-            return np.full(len(column), np.nan, dtype=np.float32)
-        with np.errstate(over="ignore"):
-            return column.astype(np.float32)
+            return np.full(len(column), np.nan)
+        return column.astype(np.float64)
     try:
-        floats: Array = pc.cast(column, pa.float32(), safe=False).to_numpy(zero_copy_only=False)
+        floats: Array = pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:  # words that are no numbers are among them
-        floats = np.array([_as_float(word) for word in column.to_pylist()], dtype=np.float32)
+        floats = np.array([_as_float(word) for word in column.to_pylist()], dtype=np.float64)
     return floats
 
 
@@ -140,10 +139,12 @@ def _kind_inside(kind: pa.DataType) -> Any:
     """What lists, and lists of lists, are made of, as NumPy calls it."""
     while pa.types.is_nested(kind) and kind.num_fields == 1:
         kind = kind.field(0).type
-    return kind.to_pandas_dtype()
+    return None if pa.types.is_boolean(kind) else kind.to_pandas_dtype()  # None: a null is not false
 
 
 def _list_of_numbers(row: Any, kind: Any, tokens: bool) -> Array | str:
+    if row is None:
+        return "has no input"
     try:
         array = np.array(row, dtype=kind)
     except (TypeError, ValueError, OverflowError):

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from turbosvm.data.sources import hub
-from turbosvm.data.sources.nist import is_nist, writer_folders
+from turbosvm.data.sources.celeba import find_images
+from turbosvm.data.sources.nist import image_folders, is_nist
 from turbosvm.errors import TurboSVMError, unknown
 from turbosvm.values import as_whole
 
@@ -33,15 +34,21 @@ class Columns:
         inputs: one column, or several that each hold a number; empty for all that are left.
         label: what to guess.
         user: whose a row is; None where rows are nobody's.
+        ignored: what is no input, though it is left.
     """
 
     inputs: tuple[str, ...] = ()
     label: str = "label"
     user: str | None = "user"
+    ignored: tuple[str, ...] = ()
+
+    def without_user(self) -> "Columns":
+        """The same where users are made up."""
+        return Columns(self.inputs, self.label, None, (*self.ignored, *([self.user] if self.user else [])))
 
     def among(self, names: list[str]) -> "Columns":
         """Spell out which columns are the inputs, given all names."""
-        left = tuple(name for name in names if name not in (self.label, self.user))
+        left = tuple(name for name in names if name not in (self.label, self.user, *self.ignored))
         return Columns(tuple(self.inputs) or left, self.label, self.user)
 
 
@@ -94,26 +101,45 @@ class Request:
         return existing(self.place)
 
     def fingerprint(self) -> str:
-        """Equal for the same files read in the same way; files count by name, size and time of change."""
+        """Equal for the same files read in the same way.
+
+        Files count by name, size and time of change; NIST's many images by the times of their folders; what is on the
+        hub by its name.
+        """
         every = asdict(self)
         options = {key: every[key] for key in ("task", "own_split", *OPTIONS.get(self.task, ()))}
         files = str(self.hub_place) if self.hub_place else self._stamps(self.path())
-        images = self._stamps(existing(self.images)) if self.images else None
+        images = [self._stamps(folder) for folder in self._image_folders()]
         return hashlib.sha256(json.dumps([options, files, images], sort_keys=True).encode()).hexdigest()
+
+    def _image_folders(self) -> list[Path]:
+        """Where CelebA's images are, if they are not below its files."""
+        if self.images:
+            return [existing(self.images)]
+        if self.task != "celeba" or self.hub_place:
+            return []
+        path = self.path()
+        folder = find_images(path)
+        return [folder] if folder and not folder.is_relative_to(path) else []
 
     def _stamps(self, path: Path) -> list[list[Any]]:
         """Name, size and time of change of a file, or of the files in a folder that are read."""
         try:
             if path.is_file():
-                return [_stamp(path, path.name)]
+                return [_stamp(path, path.parent)]
             if self.task == "femnist" and is_nist(path):  # too many images to look at each
-                return [_stamp(form, str(form)) for writer in writer_folders(path) for form in sorted(writer.iterdir())]
-            return [_stamp(file, str(file.relative_to(path))) for file in self._files(path)]
+                return [_stamp(folder, folder.parents[1]) for folder in image_folders(path)]
+            return [_stamp(file, path) for file in self._files(path)]
         except OSError as error:
             raise TurboSVMError(f"'{path}' cannot be read: {error.strerror or error}.") from error
 
     def _files(self, folder: Path) -> Iterator[Path]:
-        for inside, folders, names in os.walk(folder):
+        seen = set[str]()
+        for inside, folders, names in os.walk(folder, followlinks=True):
+            if (real := os.path.realpath(inside)) in seen:  # links in a circle
+                folders.clear()
+                continue
+            seen.add(real)
             folders.sort()
             for name in sorted(names):
                 file = Path(inside, name)
@@ -133,6 +159,6 @@ def existing(place: str) -> Path:
     return path
 
 
-def _stamp(path: Path, name: str) -> list[Any]:
+def _stamp(path: Path, root: Path) -> list[Any]:
     facts = path.stat()
-    return [name, facts.st_size, facts.st_mtime_ns]
+    return [str(path.relative_to(root)), facts.st_size, facts.st_mtime_ns]

@@ -2,7 +2,7 @@
 
 import codecs
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count, islice
@@ -18,6 +18,7 @@ from turbosvm.data.federated import Array
 from turbosvm.errors import TurboSVMError, in_one_line, unknown
 
 BATCH_ROWS = 8192
+BATCH_BYTES = 64 << 20
 CSV_BLOCK = 4 << 20
 
 Column = Any
@@ -58,7 +59,7 @@ def _column_names(file: Path) -> list[str]:
         if file.suffix == ".npz":
             with np.load(stream, allow_pickle=False) as arrays:
                 return list(arrays.files)
-        return list(_open_csv(stream, None, {}).schema.names)
+        return list(_open_csv(stream, None, BadRows()).schema.names)
 
 
 def check_columns(file: Path, wanted: Sequence[str]) -> None:
@@ -69,10 +70,15 @@ def check_columns(file: Path, wanted: Sequence[str]) -> None:
             raise unknown(f"column of {file.name}", name, names)
 
 
-def read_batches(file: Path, columns: Sequence[str]) -> Iterator[Batch]:
-    """Give a table's rows in batches, which are the same each time."""
+def rows_at_once(bytes_of_one: int) -> int:
+    """How many rows to read at once, when a sample takes so many bytes."""
+    return min(max(BATCH_BYTES // max(bytes_of_one, 1), 16), BATCH_ROWS)
+
+
+def read_batches(file: Path, columns: Sequence[str], rows: int) -> Iterator[Batch]:
+    """Give a table's rows in batches of about so many, which are the same each time."""
     read = {".parquet": _read_parquet, ".csv": _read_csv, ".npz": _read_npz}[file.suffix]
-    batches = read(file, columns)
+    batches = read(file, columns, rows)
     while True:
         with broken_table(file):
             batch = next(batches, None)
@@ -107,45 +113,69 @@ def _as_text(value: Any) -> str | None:
     return str(int(value)) if isinstance(value, int) else None
 
 
-def _read_parquet(file: Path, columns: Sequence[str]) -> Iterator[Batch]:
+def _read_parquet(file: Path, columns: Sequence[str], rows: int) -> Iterator[Batch]:
     with pq.ParquetFile(file) as table:
         total, first = max(table.metadata.num_rows, 1), 1
-        for batch in table.iter_batches(BATCH_ROWS, columns=list(columns)):
+        for batch in table.iter_batches(rows, columns=list(columns)):
             end = first + batch.num_rows
             named = dict(zip(batch.schema.names, batch.columns, strict=True))
             yield Batch(named, range(first, end), min((end - 1) / total, 1.0))
             first = end
 
 
-def _read_csv(file: Path, columns: Sequence[str]) -> Iterator[Batch]:
+def _read_csv(file: Path, columns: Sequence[str], _: int) -> Iterator[Batch]:
     """All columns as words: what they mean, and which rows are wrong, is for the reader of the task to say."""
-    size, first, bad = max(file.stat().st_size, 1), 1, dict[int, str]()
+    size, first, bad = max(file.stat().st_size, 1), 1, BadRows()
     with file.open("rb") as stream:
-        for batch in _open_csv(stream, columns, bad):
+        batches = iter(_open_csv(stream, columns, bad))
+        while True:
+            batch = bad.raise_interrupts(lambda: next(batches, None))
+            if batch is None:
+                break
             named = dict(zip(batch.schema.names, batch.columns, strict=True))
-            numbers = list(islice((number for number in count(first) if number not in bad), batch.num_rows))
+            numbers = list(islice((number for number in count(first) if number not in bad.found), batch.num_rows))
             first = numbers[-1] + 1 if numbers else first
-            yield Batch(named, numbers, min(stream.tell() / size, 1.0), _sentences(file, bad, first))
-    if bad:
-        yield Batch({name: pa.array([], pa.string()) for name in columns}, [], 1.0, _sentences(file, bad, max(bad) + 1))
+            yield Batch(named, numbers, min(stream.tell() / size, 1.0), bad.sentences(file, first))
+    if bad.found:
+        nothing = {name: pa.array([], pa.string()) for name in columns}
+        yield Batch(nothing, [], 1.0, bad.sentences(file, max(bad.found) + 1))
 
 
-def _sentences(file: Path, bad: dict[int, str], end: int) -> tuple[str, ...]:
-    """What was wrong with rows up to a number; Arrow may have met later ones already, which stay for the next time."""
-    return tuple(f"{file.name}, row {number}: {bad.pop(number)}." for number in sorted(bad) if number < end)
+class BadRows:
+    """Rows with another number of columns, which Arrow tells of while it parses."""
 
+    def __init__(self) -> None:
+        self.found: dict[int, str] = {}
+        self._interrupt: KeyboardInterrupt | None = None
 
-def _open_csv(stream: Any, columns: Sequence[str] | None, bad: dict[int, str]) -> Any:
-    def skip_row(row: Any) -> str:
-        # The header counts as a row in Arrow's number.
-        bad[row.number - 1] = f"has {row.actual_columns} columns, not {row.expected_columns}"
+    def skip(self, row: Any) -> str:
+        """Note a row; the header counts as one in Arrow's number."""
+        try:
+            self.found[row.number - 1] = f"has {row.actual_columns} columns, not {row.expected_columns}"
+        except KeyboardInterrupt as interrupt:  # Arrow would swallow it
+            self._interrupt = interrupt
         return "skip"
 
+    def raise_interrupts(self, parse: Callable[[], Any]) -> Any:
+        """Let Arrow parse on, and let nothing of an interrupt get lost in it."""
+        try:
+            return parse()
+        finally:
+            if self._interrupt:
+                raise self._interrupt
+
+    def sentences(self, file: Path, end: int) -> tuple[str, ...]:
+        """What was wrong with rows up to a number; Arrow may have met later ones, which stay for the next time."""
+        numbers = sorted(number for number in self.found if number < end)
+        return tuple(f"{file.name}, row {number}: {self.found.pop(number)}." for number in numbers)
+
+
+def _open_csv(stream: BinaryIO, columns: Sequence[str] | None, bad: BadRows) -> Any:
     words = {name: pa.string() for name in columns or ()}
     return pacsv.open_csv(
         Utf8(stream),
         read_options=pacsv.ReadOptions(block_size=CSV_BLOCK, use_threads=False),
-        parse_options=pacsv.ParseOptions(newlines_in_values=True, invalid_row_handler=skip_row),
+        parse_options=pacsv.ParseOptions(newlines_in_values=True, invalid_row_handler=bad.skip),
         convert_options=pacsv.ConvertOptions(
             column_types=words, include_columns=list(columns) if columns else None, strings_can_be_null=False
         ),
@@ -168,7 +198,7 @@ class Utf8:
         return block
 
 
-def _read_npz(file: Path, columns: Sequence[str]) -> Iterator[Batch]:
+def _read_npz(file: Path, columns: Sequence[str], rows: int) -> Iterator[Batch]:
     """Arrays of one length; NumPy reads each of them whole."""
     with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
         held: dict[str, Array] = {name: arrays[name] for name in columns}
@@ -178,8 +208,8 @@ def _read_npz(file: Path, columns: Sequence[str]) -> Iterator[Batch]:
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise ValueError(f"its arrays differ in length: {told}")
-    rows = next(iter(lengths.values()))
-    for begin in range(0, rows, BATCH_ROWS):
-        some = {name: array[begin : begin + BATCH_ROWS] for name, array in held.items()}
-        end = min(begin + BATCH_ROWS, rows)
-        yield Batch(some, range(begin + 1, end + 1), end / rows)
+    total = next(iter(lengths.values()))
+    for begin in range(0, total, rows):
+        end = min(begin + rows, total)
+        some = {name: array[begin:end] for name, array in held.items()}
+        yield Batch(some, range(begin + 1, end + 1), end / total)
