@@ -122,7 +122,8 @@ def _tidy_up_after(hidden: Path, made_by: store.Manifest) -> None:
     if not hidden.exists():
         return
     with suppress(TurboSVMError, OSError, ValueError, AttributeError), locked(hidden):
-        if json.loads((hidden / PLAN).read_text(encoding="utf-8")).get("made_by") == made_by:
+        plan = hidden / PLAN
+        if not plan.exists() or json.loads(plan.read_text(encoding="utf-8")).get("made_by") == made_by:
             discard(hidden)
 
 
