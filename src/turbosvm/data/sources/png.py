@@ -18,50 +18,44 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 NONE, SUB, UP, AVERAGE, PAETH = range(5)
 
 
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+END = _chunk(b"IEND", b"")
+
+
 def decode_grey(files: Sequence[bytes | None], height: int, width: int) -> tuple[Bytes, npt.NDArray[np.bool_]]:
     """Decode what is a plain grey PNG of that size; returns `[n, height, width]`, and which ones were."""
-    stride = width + 1
-    rows = np.zeros((len(files), height, stride), dtype=np.uint8)
-    plain = np.zeros(len(files), dtype=bool)
-    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    for place, file in enumerate(files):
-        filtered = _filtered_rows(file, header, height * stride) if file else None
-        if filtered is not None:
-            rows[place] = np.frombuffer(filtered, dtype=np.uint8).reshape(height, stride)
-            plain[place] = True
+    size = height * (width + 1)
+    beginning = SIGNATURE + _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
+    found = [_filtered_rows(file, beginning, size) for file in files]
+    nothing = bytes(size)
+    rows = np.frombuffer(bytearray().join(nothing if each is None else each for each in found), dtype=np.uint8)
+    rows = rows.reshape(len(files), height, width + 1)
+    plain = np.array([each is not None for each in found], dtype=bool) & (rows[:, :, 0] <= PAETH).all(axis=1)
     _unfilter(rows)
     return rows[:, :, 1:], plain
 
 
-def _filtered_rows(file: bytes, header: bytes, size: int) -> bytes | None:
+def _filtered_rows(file: bytes | None, beginning: bytes, size: int) -> bytes | None:
     """Return the rows as they were before compression, each after its filter's number; None if this is not plain."""
-    if not file.startswith(SIGNATURE):
+    if not file or not file.startswith(beginning) or not file.endswith(END):
         return None
-    at, packed, first = len(SIGNATURE), b"", True
-    while True:
-        content = at + 8
-        length = int.from_bytes(file[at : at + 4], "big")
-        kind, end = file[at + 4 : content], content + length
-        if end + 4 > len(file) or zlib.crc32(file[at + 4 : end]) != int.from_bytes(file[end : end + 4], "big"):
+    at, end, packed = len(beginning), len(file) - len(END), b""
+    while at < end:
+        stop = at + 8 + int.from_bytes(file[at : at + 4], "big")
+        named = file[at + 4 : stop]
+        if stop + 4 > end or named[:4] != b"IDAT" or zlib.crc32(named) != int.from_bytes(file[stop : stop + 4], "big"):
             return None
-        if first:
-            if kind != b"IHDR" or file[content:end] != header:
-                return None
-            first = False
-        elif kind == b"IDAT":
-            packed += file[content:end]
-        else:
-            break
-        at = end + 4
-    if kind != b"IEND":
-        return None
+        packed += named[4:]
+        at = stop + 4
+    unpack = zlib.decompressobj()
     try:
-        unpack = zlib.decompressobj()
         rows = unpack.decompress(packed, size + 1)
     except zlib.error:
         return None
-    width = int.from_bytes(header[:4], "big")
-    return rows if unpack.eof and len(rows) == size and max(rows[:: width + 1]) <= PAETH else None
+    return rows if unpack.eof and len(rows) == size else None
 
 
 @numba.njit(cache=True, nogil=True)
