@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -309,3 +310,19 @@ def test_a_task_has_a_repository_of_its_own() -> None:
 def test_a_name_that_is_none_is_refused_at_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert turbosvm("data", "prepare", "femnist", "--from", "hub:bad") == 2
     assert "'hub:bad' names no data set of the hub" in capsys.readouterr().err
+
+
+def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
+        monkeypatch.setattr(hub, "PATIENCE", 0.2)
+        with pytest.raises(TurboSVMError, match=r"nobody/nothing has not been fetched .* the hub cannot be reached"):
+            hub.fetch(hub.HubPlace("nobody/nothing"), offline=False)
+
+
+def test_a_part_of_a_set_is_not_taken_for_the_whole(tmp_path: Path) -> None:
+    for part in (0, 2):
+        (tmp_path / f"train-{part:05d}-of-00003.parquet").touch()
+    assert hub._missing(tmp_path) == "train-00001-of-00003.parquet"
+    (tmp_path / "train-00001-of-00003.parquet").touch()
+    assert hub._missing(tmp_path) is None
