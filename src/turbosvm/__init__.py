@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from turbosvm import svm
     from turbosvm.api import Comparison, Result, compare, open_data, prepare, run
     from turbosvm.data.federated import FederatedData
-    from turbosvm.data.partition import Partition, from_dataset
+    from turbosvm.data.partition import Partition
     from turbosvm.data.sources.request import Columns
+    from turbosvm.data.torch_data import from_dataset
     from turbosvm.heads.merge import HeadState, merge_heads
 
 __all__ = [
@@ -45,7 +46,7 @@ _HOMES = {
     "Partition": "turbosvm.data.partition",
     "Result": "turbosvm.api",
     "compare": "turbosvm.api",
-    "from_dataset": "turbosvm.data.partition",
+    "from_dataset": "turbosvm.data.torch_data",
     "merge_heads": "turbosvm.heads.merge",
     "open_data": "turbosvm.api",
     "prepare": "turbosvm.api",

@@ -223,8 +223,7 @@ def open_data(name: str | Path) -> FederatedData:
     """Open a prepared data set by its name, or any data folder by its path."""
     folder = store.find_folder(str(name))
     if folder is None:
-        names = [each.name for each in store.prepared()]
-        raise unknown("data set", str(name), ["the path of a data folder", *names])
+        raise store.no_such_set(str(name))
     return store.load(folder)
 
 

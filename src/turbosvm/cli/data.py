@@ -127,7 +127,6 @@ def _open(name: str, console: "Console") -> "tuple[Path, FederatedData]":
     """Open (or, for glyphs, make) the data that is meant; return also where it is."""
     from turbosvm.cli.progress import making
     from turbosvm.data import glyphs, store
-    from turbosvm.errors import unknown
     from turbosvm.experiment.build import build_data
     from turbosvm.experiment.config import DataConfig
 
@@ -137,8 +136,7 @@ def _open(name: str, console: "Console") -> "tuple[Path, FederatedData]":
         return glyphs.cached_at(glyphs.GlyphOptions()), data
     folder = store.find_folder(name)
     if folder is None:
-        there = (path.name for path in store.prepared())
-        raise unknown("data set", name, ["glyphs", *there, "the path of a data folder"])
+        raise store.no_such_set(name)
     return folder, store.load(folder)
 
 

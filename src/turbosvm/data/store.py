@@ -15,7 +15,7 @@ import numpy as np
 
 from turbosvm.data.federated import Array, FederatedData
 from turbosvm.data.windows import Windows
-from turbosvm.errors import TurboSVMError
+from turbosvm.errors import TurboSVMError, unknown
 from turbosvm.files import make_folder_atomically
 
 ARRAYS = ("inputs", "labels", "offsets")
@@ -63,6 +63,12 @@ def place_for(name: str) -> Path:
     if name == "glyphs" or place.name in ("", "..") or (plain and name[0] in ".~"):
         raise TurboSVMError(f"A data set cannot be called '{name}'.")
     return place
+
+
+def no_such_set(name: str) -> TurboSVMError:
+    """Build the error for a name under which there is no data, with the names that there are."""
+    names = [folder.name for folder in prepared() if not folder.name.startswith("glyphs-")]
+    return unknown("data set", name, ["glyphs", *names, "the path of a data folder"])
 
 
 def prepared() -> list[Path]:

@@ -9,7 +9,7 @@ from turbosvm.clients.training import LocalTraining
 from turbosvm.data import glyphs, store
 from turbosvm.data.federated import FederatedData
 from turbosvm.data.split import split_users
-from turbosvm.errors import TurboSVMError, unknown
+from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.config import Config, DataConfig
 from turbosvm.experiment.presets import PRESETS
 from turbosvm.inputs import as_model_input
@@ -34,8 +34,7 @@ def build_data(config: DataConfig, on_progress: Progress | None = None) -> Feder
             "or give the path of a data folder (--data FOLDER)."
         )
     refuse_own(config.name, "data")
-    names = [folder.name for folder in store.prepared() if not folder.name.startswith("glyphs-")]
-    raise unknown("data set", config.name, ["glyphs", *names, "the path of a data folder"])
+    raise store.no_such_set(config.name)
 
 
 def build_device(name: str) -> torch.device:

@@ -588,6 +588,18 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert {path.name for path in tmp_path.iterdir()} == {"a.json"}
 
 
+def test_a_file_that_vanishes_is_named(tmp_path: Path) -> None:
+    for name, user in (("a.json", "ann"), ("b.json", "bob")):
+        makers.write_leaf(tmp_path / "leaf" / name, {user: WRITERS["f0000_00"]})
+    with pytest.raises(TurboSVMError, match=r"b\.json' cannot be read: No such file or directory"):
+        prepare(
+            Request("femnist", str(tmp_path / "leaf")),
+            tmp_path / "out",
+            on_progress=lambda _: (tmp_path / "leaf" / "b.json").unlink(missing_ok=True),
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["leaf"]
+
+
 def test_samples_of_nobody_are_given_to_made_up_users(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(60, 2, 3)).astype(np.float32), rng.integers(0, 4, 60)

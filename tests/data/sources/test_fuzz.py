@@ -708,7 +708,7 @@ def told(chunk: Chunk) -> tuple[Any, ...]:
 @pytest.mark.parametrize("name", SOURCES)
 def test_what_the_wrong_inputs_are_made_of_is_right(name: str, folder: Path) -> None:
     request, _ = SOURCES[name][0](folder)
-    read_source(request, folder)(False)
+    assert refusal(read_source(request, folder), go_on=False) is None
 
 
 class Marker:

@@ -170,7 +170,8 @@ def read_all(source: Source, workshop: Workshop, rules: Rules, on_progress: OnPr
                 if on_progress:
                     on_progress(min((before + chunk.done * unit.size) / total, 1.0))
         except OSError as error:
-            raise TurboSVMError(f"{unit.name} cannot be read: {error.strerror or in_one_line(error)}.") from error
+            where, why = error.filename or unit.name, error.strerror or in_one_line(error)
+            raise TurboSVMError(f"'{where}' cannot be read: {why}.") from error
         before += unit.size
         chunks = 0
     workshop.flush()

@@ -139,5 +139,5 @@ def _attributes(file: Path, attribute: str) -> tuple[dict[str, int], list[str]]:
 def _lines(file: Path) -> list[str]:
     try:
         return [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise TurboSVMError(f"'{file}' cannot be read: {error}.") from error

@@ -40,11 +40,7 @@ def gutenberg_units(file: Path) -> list[Unit]:
 
 def read_text(file: Path, skip: int = 0) -> Iterator[Chunk]:
     """Give a chunk for each (play, character), but for the first `skip` of them."""
-    try:
-        text = file.read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError as error:
-        raise TurboSVMError(f"'{file}' cannot be read: {error.strerror or error}.") from error
-    users = lines_by_user(text)
+    users = lines_by_user(file.read_text(encoding="utf-8", errors="surrogateescape"))
     if not users:
         raise TurboSVMError(
             f"{file.name} has no plays that LEAF's rule finds; it needs Project Gutenberg's etext 100 of January 1994, "

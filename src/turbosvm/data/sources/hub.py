@@ -44,12 +44,10 @@ def fetch(place: HubPlace, offline: bool) -> Path:
     download = partial(
         snapshot_download, place.repository, repo_type="dataset", revision=place.revision, allow_patterns=PATTERNS
     )
-    # The client would wait for ever for a server that does not answer.
-    ask = partial(HfApi().dataset_info, place.repository, revision=place.revision, timeout=PATIENCE)
     unreachable: Exception | None = None
     try:
-        if not offline:
-            ask()
+        if not offline:  # asked here first, as the client would wait for ever for a server that does not answer
+            HfApi().dataset_info(place.repository, revision=place.revision, timeout=PATIENCE)
     except errors.GatedRepoError as error:
         raise TurboSVMError(
             f"{place} wants its terms accepted on its page, and you signed in on this machine (hf auth login)."

@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import ijson
 
 from turbosvm.data.sources.guard import Guarded
 from turbosvm.data.sources.reading import Chunk, Form, Rows, Side, Unit, Where, nothing, size_of
-from turbosvm.errors import TurboSVMError
 
 Convert = Callable[[list[Any], list[Any], Where], Rows]
 BUFFER = 1 << 16
@@ -40,7 +39,7 @@ def read_file(file: Path, form: Form, convert: Convert, skip: int = 0) -> Iterat
 def _users_of(file: Path) -> Iterator[tuple[str, Any, str, float]]:
     """Give each user, what the file has of them, what is wrong with that, and how much of the file has been read."""
     at = ""
-    with _opened(file) as stream:
+    with file.open("rb") as stream:
         guarded, size, seen = Guarded(stream), size_of(file), set[str]()
         try:
             expected = _expected_counts(guarded)
@@ -59,13 +58,6 @@ def _users_of(file: Path) -> Iterator[tuple[str, Any, str, float]]:
     for user in expected:
         if user not in seen:
             yield user, None, f": user '{user}' is in 'users' but not in 'user_data'", 1.0
-
-
-def _opened(file: Path) -> BinaryIO:
-    try:
-        return file.open("rb")
-    except OSError as error:
-        raise TurboSVMError(f"'{file}' cannot be read: {error.strerror or error}.") from error
 
 
 def _expected_counts(guarded: Guarded) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class ClassIndex:
             raise TurboSVMError(f"'{self._folder}' has no images; they must be in folders such as 4a/hsf_0.")
         class_of: dict[bytes, int] = {}
         for place, (file, number) in enumerate(files):
-            class_of.setdefault(_hash(_bytes_of(file)), number)
+            class_of.setdefault(_hash(file.read_bytes()), number)
             if place % STEP == 0:
                 yield place / len(files)
         self._class_of = class_of
@@ -92,7 +92,7 @@ def read_writer(folder: Path, index: ClassIndex, skip: int = 0) -> Iterator[Chun
     if not files:
         yield nothing(FORM, folder.name, [f"{folder.name}: the writer has no images."], 1.0)
         return
-    contents = [_bytes_of(file) for file in files]
+    contents = [file.read_bytes() for file in files]
     images = decode_each(contents, NIST_IMAGE)
     classes = [index.find(content) for content in contents]
     known = [image if number is not None else UNKNOWN for image, number in zip(images, classes, strict=True)]
@@ -110,13 +110,6 @@ def _read_index(index: ClassIndex, skip: int = 0) -> Iterator[Chunk]:
     if not skip:
         for done in index.build():
             yield nothing(FORM, "", (), done)
-
-
-def _bytes_of(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise TurboSVMError(f"'{file}' cannot be read: {error.strerror or error}.") from error
 
 
 def _hash(content: bytes) -> bytes:

@@ -166,11 +166,8 @@ def _tidy(array: Array, tokens: bool) -> Array | str:
     if tokens:
         with np.errstate(invalid="ignore"):
             whole = array.astype(np.int64)
-        return (
-            whole
-            if (whole == array).all() and whole.min() >= 0
-            else "has an input that is not made of tokens, 0 and up"
-        )
+        fine = (whole == array).all() and whole.min() >= 0
+        return whole if fine else "has an input that is not made of tokens, whole numbers from 0 on"
     if array.dtype == np.uint8:
         return array
     with np.errstate(over="ignore"):

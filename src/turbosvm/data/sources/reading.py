@@ -68,7 +68,7 @@ class Unit:
     Args:
         name: what to call it in messages.
         size: how much work it is, in bytes or so.
-        read: gives its chunks, but for that many at the beginning.
+        read: gives its chunks, but for that many at the beginning; a file that cannot be opened is an OSError.
         side: which of LEAF's folders it is in, if it is.
     """
 
