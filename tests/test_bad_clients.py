@@ -14,9 +14,10 @@ from tests.conftest import tiny_net
 from tests.conftest import turbosvm as command
 from tests.test_simulation import federation
 from turbosvm.algorithms.catalogue import find_algorithm
+from turbosvm.clients.local import Call
 from turbosvm.clients.memory import ClientMemory
 from turbosvm.clients.replies import stack
-from turbosvm.clients.sequential import Call, train_clients
+from turbosvm.clients.sequential import train_clients
 from turbosvm.clients.training import LocalTraining
 from turbosvm.clients.workbench import Workbench
 from turbosvm.data.federated import FederatedData

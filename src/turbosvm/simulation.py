@@ -7,26 +7,32 @@ that a checkpoint needs, and may stop at any time.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from turbosvm.algorithms.rules import Algorithm
 from turbosvm.algorithms.server import ServerStep, init_server, merge
+from turbosvm.clients.engine import Engine, choose_engine
+from turbosvm.clients.local import Call
 from turbosvm.clients.memory import ClientMemory
 from turbosvm.clients.pooled import train_pooled
 from turbosvm.clients.replies import Failure, Gathered, OnBadClient, Reply, first_not_finite, gather, stack
 from turbosvm.clients.sampling import sample_cohort
-from turbosvm.clients.sequential import Call, train_clients
 from turbosvm.clients.training import LocalTraining
 from turbosvm.clients.workbench import Workbench
 from turbosvm.data.federated import FederatedData
+from turbosvm.data.samples import Samples
 from turbosvm.data.split import Split
 from turbosvm.errors import TurboSVMError
-from turbosvm.evaluation.metrics import Metrics, evaluate
+from turbosvm.evaluation.metrics import Metrics, evaluate_at
 from turbosvm.models.contract import Head, load_state, state_of
+from turbosvm.precision import Precision, choose_precision, working_precision
 from turbosvm.randomness import lend_to_global
 from turbosvm.stopwatch import Stopwatch
 from turbosvm.types import Diagnostics, ModelState, Moment, ServerState, nbytes
+from turbosvm.workers import workers
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,8 @@ class Plan:
     min_clients: int = 1
     max_failed_rounds: int = 10
     client_memory: int = 2**30
+    engine: str = "auto"
+    precision: str = "auto"
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,8 @@ class Round:
     bytes_down: int
     bytes_up: int
     seconds: dict[str, float]
+    notes: tuple[str, ...]
+    """What went differently than asked for, in sentences for the person."""
     standing: Standing
 
     @property
@@ -103,15 +113,22 @@ def simulate(
 ) -> Iterator[Round]:
     """Run an algorithm round by round, from its beginning or from where a run stands."""
     module, data = federation.module, federation.data
-    bench = Workbench(module, federation.head)
-    test_inputs, test_labels = held_out_samples(federation, bench.device)
+    device = next(module.parameters()).device
+    precision = choose_precision(plan.precision, device)
+    bench = Workbench(module, federation.head, precision)
+    samples = Samples(data, device, plan.clients_per_round) if device.type == "cuda" else None
+    held_out = HeldOut(federation, samples, device, precision)
+    notes: list[str] = []
+    name, most = choose_engine(plan.engine, device), plan.clients_per_round
+    engine = Engine(name, bench, data, samples, algorithm, plan.training, most, notes.append)
     standing = standing or begin(federation, algorithm, plan)
     for number in range(standing.round + 1, plan.rounds + 1):
         watch = Stopwatch(bench.device)
         moment = Moment(number, plan.rounds, plan.seed)
         call = Call(standing.model, standing.server.shared, moment)
         ids = _cohort(federation, algorithm, plan, number)
-        replies = _replies(bench, call, federation, algorithm, plan, ids, standing.memory)
+        with working_precision(precision, device):
+            replies = _replies(engine, call, federation, algorithm, plan, ids, standing.memory)
         watch.lap("train")
         step = _merge(federation, algorithm, plan, standing, replies.good, moment)
         failed = step if isinstance(step, str) else None
@@ -128,7 +145,7 @@ def simulate(
         watch.lap("merge")
         due = number % plan.evaluate_every == 0 or number == plan.rounds
         with lend_to_global(plan.seed, "layers", number, "evaluation"):
-            metrics = evaluate(module, test_inputs, test_labels, len(data.classes)) if due else None
+            metrics = held_out.evaluate(module) if due else None
         watch.lap("evaluate")
         yield Round(
             number=number,
@@ -142,16 +159,46 @@ def simulate(
             bytes_down=0 if algorithm.pooled else len(ids) * (call.model.nbytes + nbytes(*call.shared.values())),
             bytes_up=0 if algorithm.pooled else sum(reply.nbytes for reply in replies.good),
             seconds=watch.seconds,
+            notes=_taken(notes),
             standing=standing,
         )
         if failed and standing.failed_rounds > plan.max_failed_rounds:
             raise TurboSVMError(_too_many(standing, plan, federation, algorithm, failed, replies))
 
 
-def held_out_samples(federation: Federation, device: torch.device) -> tuple[Tensor, Tensor]:
-    """All samples of the held-out users, pooled on the device in their stored type."""
-    pairs = [federation.data.user_tensors(user, device) for user in federation.split.held_out]
-    return torch.cat([inputs for inputs, _ in pairs]), torch.cat([labels for _, labels in pairs])
+class HeldOut:
+    """All samples of the held-out users, and how models are evaluated on them: in large batches, on all cores."""
+
+    def __init__(
+        self, federation: Federation, samples: Samples | None, device: torch.device, precision: Precision
+    ) -> None:
+        self._data, self._samples, self._device, self._precision = federation.data, samples, device, precision
+        for user in federation.split.held_out:
+            self._data.user(user)  # refuses labels that are no classes
+        offsets = self._data.offsets
+        own = [np.arange(offsets[user], offsets[user + 1]) for user in federation.split.held_out]
+        self._places = np.concatenate(own)
+
+    def evaluate(self, module: nn.Module) -> Metrics:
+        """Evaluate a model on all of them."""
+        classes = len(self._data.classes)
+        with working_precision(self._precision, self._device):
+            if self._device.type == "cuda":
+                return evaluate_at(module, self._places, self._fetch, classes, 2048, precision=self._precision)
+            with workers(torch.get_num_threads()) as pool:
+                return evaluate_at(module, self._places, self._fetch, classes, 128, pool.map, self._precision)
+
+    def _fetch(self, places: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        if self._samples and self._samples.resident:
+            return self._samples.at(torch.tensor(places, device=self._device))
+        return self._data.tensors(places, self._device)
+
+
+def _taken(notes: list[str]) -> tuple[str, ...]:
+    """Take the notes out."""
+    taken = tuple(notes)
+    notes.clear()
+    return taken
 
 
 def _cohort(federation: Federation, algorithm: Algorithm, plan: Plan, number: int) -> tuple[int, ...]:
@@ -160,7 +207,7 @@ def _cohort(federation: Federation, algorithm: Algorithm, plan: Plan, number: in
 
 
 def _replies(
-    bench: Workbench,
+    engine: Engine,
     call: Call,
     federation: Federation,
     algorithm: Algorithm,
@@ -173,9 +220,9 @@ def _replies(
     replies: Iterable[Reply | Failure]
     if algorithm.pooled:
         cohorts = [_cohort(federation, algorithm, plan, before) for before in range(1, number + 1)]
-        replies = [train_pooled(bench, call, data, federation.split.train, cohorts, algorithm, plan.training)]
+        replies = [train_pooled(engine.bench, call, data, federation.split.train, cohorts, algorithm, plan.training)]
     else:
-        replies = train_clients(bench, call, data, ids, algorithm, plan.training, memory)
+        replies = engine.train(call, ids, memory)
     gathered = gather(replies, call.model, plan.on_bad_client)
     if plan.on_bad_client == "abort" and gathered.failures:
         raise TurboSVMError(

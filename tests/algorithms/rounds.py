@@ -9,9 +9,10 @@ from torch import nn
 
 from turbosvm.algorithms.catalogue import find_algorithm
 from turbosvm.algorithms.rules import Algorithm
+from turbosvm.clients.local import Call
 from turbosvm.clients.memory import ClientMemory
 from turbosvm.clients.replies import Reply
-from turbosvm.clients.sequential import Call, train_clients
+from turbosvm.clients.sequential import train_clients
 from turbosvm.clients.training import LocalTraining
 from turbosvm.clients.workbench import Workbench
 from turbosvm.data.federated import FederatedData

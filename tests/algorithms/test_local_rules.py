@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 import torch
 
-from tests.algorithms.rounds import FIRST, HEAD, cohort, kept_by, linear, one_user, train, with_options
+from tests.algorithms.rounds import HEAD, cohort, kept_by, linear, one_user, train, with_options
 from tests.conftest import tiny_net
 from turbosvm.algorithms.local.amsgrad import LocalAMSGrad
 from turbosvm.algorithms.local.fafed import Fafed
 from turbosvm.algorithms.local.scaffold import Scaffold
 from turbosvm.algorithms.rules import Assignment
 from turbosvm.algorithms.server import init_server, merge
+from turbosvm.clients.local import Call
 from turbosvm.clients.memory import ClientMemory
 from turbosvm.clients.replies import Reply, stack
-from turbosvm.clients.sequential import Call, train_clients
+from turbosvm.clients.sequential import train_clients
 from turbosvm.clients.training import LocalTraining
 from turbosvm.clients.workbench import Workbench
 from turbosvm.data.federated import FederatedData
@@ -133,7 +134,7 @@ def test_localamsgrad_in_its_first_round_divides_by_the_largest_v_so_far() -> No
     options = {"learning_rate": 0.1, "beta1": 0.5, "beta2": 0.75, "eps": 1e-12}
     algorithm = with_options("localamsgrad", "local", **options)
     start = {"weight": torch.zeros(1, 2)}
-    client = Assignment(ModelState(start, {}), algorithm.local.share(ModelState(start, {}), HEAD), {}, 1.0, FIRST)
+    client = Assignment(ModelState(start, {}), algorithm.local.share(ModelState(start, {}), HEAD), {}, 1.0, 0.1)
     gradients = iter([{"weight": torch.tensor([[0.4, 0.0]])}, {"weight": torch.tensor([[0.0, 0.4]])}])
     one = algorithm.local.step(start, lambda _: next(gradients), algorithm.local.begin(client), client)
     two = algorithm.local.step(one.parameters, lambda _: next(gradients), one.carried, client)
@@ -188,7 +189,7 @@ def test_fafeds_denominator_stays_for_the_whole_round() -> None:
     rule = Fafed(learning_rate=1.0, alpha=0.5, beta=0.0, rho=0.5)
     start = {"weight": torch.zeros(1, 1)}
     shared = {"rounds": torch.tensor(1.0), "m/weight": torch.tensor([[1.0]]), "v/weight": torch.tensor([[0.25]])}
-    client = Assignment(ModelState(start, {}), shared, {}, 1.0, FIRST)
+    client = Assignment(ModelState(start, {}), shared, {}, 1.0, 0.1)
     carried, parameters = rule.begin(client), start
     for _ in range(3):  # the gradient is 10 everywhere, so m stays 10 + 0.5 (m - 10), and v would be 100
         parameters, carried = rule.step(parameters, lambda _: {"weight": torch.tensor([[10.0]])}, carried, client)

@@ -7,9 +7,10 @@ from torch import Tensor, nn
 
 from tests.conftest import tiny_net
 from turbosvm.algorithms.catalogue import find_algorithm
+from turbosvm.clients.local import Call
 from turbosvm.clients.memory import ClientMemory
 from turbosvm.clients.replies import Failure, Reply, stack
-from turbosvm.clients.sequential import Call, train_clients
+from turbosvm.clients.sequential import train_clients
 from turbosvm.clients.training import LocalTraining
 from turbosvm.clients.workbench import Workbench
 from turbosvm.data.federated import FederatedData

@@ -1,7 +1,5 @@
 """What the head sees, whatever the model does with it."""
 
-from copy import deepcopy
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -9,7 +7,6 @@ from torch.nn import functional
 
 import turbosvm
 from tests.conftest import tiny_net
-from turbosvm.clients import workbench
 from turbosvm.clients.workbench import Workbench
 from turbosvm.data.federated import FederatedData
 from turbosvm.models.contract import find_head, state_of
@@ -83,21 +80,6 @@ def test_class_features_are_taken_in_evaluation_mode_and_change_nothing() -> Non
     torch.testing.assert_close(sums[0], features[labels == 0].sum(dim=0))
     assert counts.tolist() == [3, 0, 3]
     assert all(torch.equal(value, before.buffers[name]) for name, value in net.named_buffers())
-
-
-def test_moon_needs_two_models_more_however_many_batches_and_clients(
-    tiny_data: FederatedData, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    copies: list[nn.Module] = []
-
-    def copy(module: nn.Module) -> nn.Module:
-        copies.append(deepcopy(module))
-        return copies[-1]
-
-    monkeypatch.setattr(workbench, "deepcopy", copy)
-    client = {"batch_size": 2, "epochs": 2}
-    turbosvm.run("moon", data=tiny_data, model=tiny_net(), rounds=4, clients_per_round=12, client=client, threads=1)
-    assert len(copies) == 2
 
 
 class UsesItsHeadByHand(nn.Module):

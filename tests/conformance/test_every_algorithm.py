@@ -15,8 +15,9 @@ from turbosvm.algorithms.catalogue import CATALOGUE, find_algorithm
 from turbosvm.algorithms.rules import Algorithm
 from turbosvm.algorithms.server import ServerStep, merge
 from turbosvm.averaging import merge_buffers
+from turbosvm.clients.local import Call
 from turbosvm.clients.replies import Reply, stack
-from turbosvm.clients.sequential import Call, train_clients
+from turbosvm.clients.sequential import train_clients
 from turbosvm.clients.training import LocalTraining
 from turbosvm.clients.workbench import Workbench
 from turbosvm.data.federated import FederatedData

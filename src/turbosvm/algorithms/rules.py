@@ -30,7 +30,8 @@ class Assignment:
     memory: Weights
     """What the client kept when it last took part; empty if it never did."""
     learning_rate: float
-    moment: Moment
+    progress: float | Tensor
+    """t / T; a tensor where steps are recorded once and repeated in later rounds."""
 
 
 class Batch(Protocol):

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import torch
 
 from turbosvm.algorithms.rules import Algorithm
+from turbosvm.clients.local import Call, attempt, train_client
 from turbosvm.clients.replies import Failure, Reply
-from turbosvm.clients.sequential import Call, attempt, train_client
 from turbosvm.clients.training import LocalTraining
 from turbosvm.clients.workbench import Workbench
 from turbosvm.data.federated import FederatedData

@@ -2,35 +2,47 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from turbosvm.errors import TurboSVMError
 from turbosvm.inputs import as_model_input
 from turbosvm.models.contract import Head, load_state
+from turbosvm.precision import Precision, mixed
 from turbosvm.types import ModelState, Weights
 
 
 class Workbench:
-    """A module, with a view of what its head sees, and copies of it for models that are looked at while it trains."""
+    """A module, with a view of what its head sees, run at its own weights or at others."""
 
-    def __init__(self, module: nn.Module, head: Head) -> None:
+    def __init__(self, module: nn.Module, head: Head, precision: Precision = "float32") -> None:
         self.module, self.head = module, head
         self.device = next(module.parameters()).device
-        self._spares: list[nn.Module] = []
-        self._held: list[ModelState] = []
+        self._precision = precision
+
+    def on(self, module: nn.Module) -> "Workbench":
+        """A workbench like this one for another copy of the model."""
+        return Workbench(module, self.head, self._precision)
+
+    @property
+    def parameters(self) -> Weights:
+        """The module's own weights, which change as it trains."""
+        return {name: value.detach() for name, value in self.module.named_parameters()}
 
     def load(self, model: ModelState) -> None:
-        """Put a model's numbers in, in training mode; forget the reference models of the client before."""
+        """Put a model's numbers in, in training mode."""
         load_state(self.module, model)
         self.module.train()
-        self._held = []
 
-    def run(self, inputs: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return the logits, and what the head saw; None where the model does not call its head as a layer."""
-        return _run(self.module, self.head, inputs)
+    def run_at(self, weights: Weights, inputs: Tensor) -> tuple[Weights, Tensor, Tensor | None]:
+        """Return weights that gradients can be asked for, the logits there, and what the head saw."""
+        own: Weights = dict(self.module.named_parameters())
+        if all(weights[name].data_ptr() == value.data_ptr() for name, value in own.items()):
+            return own, *self.run(inputs)
+        moving = {name: weights[name].detach().requires_grad_(value.requires_grad) for name, value in own.items()}
+        return moving, *self.run(inputs, moving)
 
     def features(self, seen: Tensor | None, samples: int) -> Tensor:
         """What the head saw, a row a sample; refused where a model's way of using its head does not give that."""
@@ -41,23 +53,24 @@ class Workbench:
             )
         return seen
 
+    @torch.no_grad()
     def features_of(self, model: ModelState, inputs: Tensor) -> Tensor:
-        """What the head of another model sees, in training mode; that model is loaded once for all batches."""
-        place = next((place for place, held in enumerate(self._held) if _same(held, model)), len(self._held))
-        if place == len(self._held):
-            if place == len(self._spares):
-                self._spares.append(deepcopy(self.module))
-            load_state(self._spares[place], model)
-            self._spares[place].train()
-            self._held.append(model)
-        with torch.no_grad():
-            return self.features(_run(self._spares[place], self.head, inputs)[1], len(inputs))
+        """What the head of another model sees, in training mode; that model's own numbers stay as they are."""
+        buffers = {name: value.clone() for name, value in model.buffers.items()}
+        _, seen = self.run(inputs, {**model.parameters, **buffers})
+        return self.features(seen, len(inputs))
 
     @torch.no_grad()
     def set_parameters(self, parameters: Weights) -> None:
         """Put parameters in, leaving buffers as they are."""
         for name, parameter in self.module.named_parameters():
             parameter.copy_(parameters[name])
+
+    @torch.no_grad()
+    def descend(self, direction: Weights, learning_rate: float) -> None:
+        """Move the module's own weights against a direction, in place."""
+        own = dict(self.module.named_parameters())
+        torch._foreach_add_(list(own.values()), [direction[name] for name in own], alpha=-learning_rate)
 
     @contextmanager
     def buffers_kept(self) -> Iterator[None]:
@@ -78,18 +91,16 @@ class Workbench:
         sums = features.new_zeros((classes, features.shape[1])).index_add_(0, labels, features)
         return sums, torch.bincount(labels, minlength=classes)
 
-
-def _same(one: ModelState, two: ModelState) -> bool:
-    """Whether two models are made of the very same tensors."""
-    pairs = ((one.parameters, two.parameters), (one.buffers, two.buffers))
-    return all(value is second[name] for first, second in pairs for name, value in first.items())
-
-
-def _run(module: nn.Module, head: Head, inputs: Tensor) -> tuple[Tensor, Tensor | None]:
-    seen: list[Tensor] = []
-    hook = module.get_submodule(head.layer).register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0]))
-    try:
-        logits = module(inputs)
-    finally:
-        hook.remove()
-    return logits, seen[0] if len(seen) == 1 else None
+    def run(self, inputs: Tensor, numbers: Weights | None = None) -> tuple[Tensor, Tensor | None]:
+        """Return the logits, and what the head saw; None where the model does not call its head as a layer."""
+        seen: list[Tensor] = []
+        layer = self.module.get_submodule(self.head.layer)
+        hook = layer.register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0]))
+        try:
+            with mixed(self._precision, self.device):
+                logits = self.module(inputs) if numbers is None else functional_call(self.module, numbers, (inputs,))
+        finally:
+            hook.remove()
+        if self._precision == "bfloat16":
+            logits, seen = logits.float(), [one.float() for one in seen]
+        return logits, seen[0] if len(seen) == 1 else None

@@ -6,13 +6,21 @@ scikit-learn's: macro F1 is over the classes that occur in the truth or the pred
 is the K-class form R_K (Gorodkin 2004); AUC is one-vs-rest, the plain mean over the classes that occur.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from turbosvm.inputs import as_model_input
+from turbosvm.precision import Precision, mixed
+
+Places = npt.NDArray[np.int64]
+Map = Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]
 
 
 @dataclass(frozen=True)
@@ -26,31 +34,52 @@ class Metrics:
     auc: float
 
 
-@torch.no_grad()
+Fetch = Callable[[Places], tuple[Tensor, Tensor]]
+"""From places of samples to their inputs and labels, on the model's device."""
+
+
 def evaluate(module: nn.Module, inputs: Tensor, labels: Tensor, classes: int, batch_size: int = 512) -> Metrics:
-    """Evaluate a model in large batches; leaves it in the mode (training or not) that it was in."""
-    was_training = module.training
-    module.eval()
-    columns = classes + 1
-    confusion = torch.zeros(classes * columns, dtype=torch.int64, device=labels.device)
-    loss = torch.zeros((), dtype=torch.float64, device=labels.device)
-    scores = torch.empty(len(labels), classes, device=labels.device)
-    for start in range(0, len(labels), batch_size):
-        batch = slice(start, start + batch_size)
-        logits = module(as_model_input(inputs[batch]))
-        truth = labels[batch]
-        scores[batch] = logits.softmax(dim=1)
+    """Evaluate a model on tensors; it is left in the mode (training or not) that it was in."""
+    places = np.arange(len(labels))
+    return evaluate_at(module, places, lambda some: (inputs[some], labels[some]), classes, batch_size)
+
+
+def evaluate_at(
+    module: nn.Module,
+    places: Places,
+    fetch: Fetch,
+    classes: int,
+    batch_size: int,
+    each: Map = map,
+    precision: Precision = "float32",
+) -> Metrics:
+    """Evaluate a model on the samples at these places, fetched a batch at a time; `each` may be the map of a pool."""
+    was_training, device = module.training, next(module.parameters(), torch.empty(0)).device
+    batches = [places[start : start + batch_size] for start in range(0, len(places), batch_size)]
+
+    @torch.no_grad()
+    def answer(batch: Places) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        inputs, truth = fetch(batch)
+        with mixed(precision, device):
+            logits = module(as_model_input(inputs))
+        logits = logits if logits.dtype == torch.float64 else logits.float()
         answers = torch.where(logits.isfinite().all(dim=1), logits.argmax(dim=1), classes)
-        confusion += torch.bincount(truth * columns + answers, minlength=classes * columns)
-        loss += functional.cross_entropy(logits, truth, reduction="sum").double()
-    module.train(was_training)
-    matrix = confusion.view(classes, columns)
+        counts = torch.bincount(truth * (classes + 1) + answers, minlength=classes * (classes + 1))
+        loss = functional.cross_entropy(logits, truth, reduction="sum").double()
+        return logits.softmax(dim=1).float(), truth, counts, loss
+
+    module.eval()
+    try:
+        scores, truths, counts, losses = zip(*each(answer, batches), strict=True)
+    finally:
+        module.train(was_training)
+    confusion = torch.stack(counts).sum(dim=0).view(classes, classes + 1).cpu()
     return Metrics(
-        accuracy=accuracy(matrix),
-        macro_f1=macro_f1(matrix),
-        mcc=mcc(matrix),
-        loss=float(loss) / len(labels),
-        auc=macro_auc(scores, labels),
+        accuracy=accuracy(confusion),
+        macro_f1=macro_f1(confusion),
+        mcc=mcc(confusion),
+        loss=float(torch.stack(losses).sum()) / len(places),
+        auc=macro_auc(torch.cat(scores), torch.cat(truths)),
     )
 
 
@@ -81,15 +110,17 @@ def macro_auc(scores: Tensor, labels: Tensor) -> float:
     """Mean over classes of the area under the one-vs-rest ROC curve, by ranks; ties count half. NaN if undefined."""
     if not scores.isfinite().all():
         return float("nan")
-    areas = []
-    for k in range(scores.shape[1]):
-        positive = labels == k
-        p = int(positive.sum())
-        if 0 < p < len(labels):
-            ordered = scores[:, k].sort().values
-            own = scores[positive, k].contiguous()
-            below = torch.searchsorted(ordered, own, right=False).sum()
-            not_above = torch.searchsorted(ordered, own, right=True).sum()
-            ranks = (below + not_above + p).double() / 2  # sum of the positives' mean ranks, counted from 1
-            areas.append(float((ranks - p * (p + 1) / 2) / (p * (len(labels) - p))))
-    return sum(areas) / len(areas) if areas else float("nan")
+    samples, classes = scores.shape
+    ordered = _keys(scores.T.sort(dim=1).values, torch.arange(classes, device=labels.device).unsqueeze(1)).flatten()
+    own = _keys(scores.gather(1, labels.unsqueeze(1)).squeeze(1), labels)
+    below, not_above = (torch.searchsorted(ordered, own, right=right) - labels * samples for right in (False, True))
+    rank = (below + not_above + 1).double() / 2  # of each sample among all in the score for its class, from 1 on
+    ranks = torch.zeros(classes, dtype=torch.float64, device=labels.device).index_add_(0, labels, rank).cpu()
+    positive = torch.bincount(labels, minlength=classes).double().cpu()
+    areas = (ranks - positive * (positive + 1) / 2) / (positive * (samples - positive))
+    return float(areas[(positive > 0) & (positive < samples)].mean())
+
+
+def _keys(scores: Tensor, classes: Tensor) -> Tensor:
+    """Whole numbers that order scores by class first; bits of floats that are not negative order as the floats do."""
+    return (classes << 32) + scores.float().contiguous().view(torch.int32).long()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from turbosvm.clients.engine import choose_engine
 from turbosvm.clients.training import LocalTraining
 from turbosvm.data import glyphs, store
 from turbosvm.data.federated import FederatedData
@@ -16,6 +17,7 @@ from turbosvm.inputs import as_model_input
 from turbosvm.models.contract import check_fit, find_head
 from turbosvm.models.registry import build_model, takes_option
 from turbosvm.names import refuse_own
+from turbosvm.precision import check_precision, choose_precision
 from turbosvm.randomness import lend_to_global
 from turbosvm.simulation import Federation, Plan
 
@@ -62,6 +64,8 @@ def build_federation(config: Config, data: FederatedData, module: nn.Module) -> 
         )
     head, device = find_head(module, config.model.head), build_device(config.device)
     module = module.to(device)
+    choose_engine(config.engine, device)
+    check_precision(choose_precision(config.precision, device), module)
     some_inputs, _ = data.user_tensors(split.train[0], device)
     with lend_to_global(config.seed, "layers"):
         check_fit(module, head, as_model_input(some_inputs[:2]), len(data.classes))
@@ -82,4 +86,6 @@ def build_plan(config: Config) -> Plan:
         min_clients=config.min_clients,
         max_failed_rounds=config.max_failed_rounds,
         client_memory=config.client_memory_mb * 2**20,
+        engine=config.engine,
+        precision=config.precision,
     )

@@ -98,6 +98,8 @@ class Config(Section):
     evaluate_every: int = Field(1, ge=1)
     device: Literal["auto", "cpu", "cuda"] = "auto"
     threads: int | None = Field(None, ge=1, le=1024)
+    engine: Literal["auto", "sequential", "threads", "graphs"] = "auto"
+    precision: Literal["auto", "float32", "tf32", "bfloat16"] = "auto"
 
     @model_validator(mode="before")
     @classmethod

@@ -19,8 +19,7 @@ def _paper(task: str, batch_size: int, learning_rate: float, min_samples: int, t
 
 
 PRESETS: dict[str, Layer] = {
-    # One thread: the small CNN gains little from more, and they wait for one another where the machine is shared.
-    "glyphs": {"target": 0.6, "evaluate_every": 2, "threads": 1},
+    "glyphs": {"target": 0.6, "evaluate_every": 2},
     "femnist": _paper("femnist", batch_size=64, learning_rate=0.1, min_samples=64, target=0.7),
     "celeba": _paper("celeba", batch_size=8, learning_rate=0.001, min_samples=8, target=0.7),
     "shakespeare": _paper("shakespeare", batch_size=64, learning_rate=1.0, min_samples=64, target=0.5),

@@ -37,6 +37,8 @@ class Outcome:
     """Whether the person stopped it."""
     stopped: str | None
     """Why it could not go on, in a sentence."""
+    notes: list[str]
+    """What went differently than asked for, in sentences."""
 
     @property
     def worked(self) -> bool:
@@ -47,10 +49,11 @@ class Outcome:
     def told(self) -> list[str]:
         """What the person should know of it: why it stopped, or what failed on the way."""
         label = f"{self.config.algorithm.name} seed {self.config.seed}"
+        notes = [f"{label}: {note}" for note in self.notes]
         if self.stopped:
-            return [f"{label} stopped: {self.stopped}"]
+            return [*notes, f"{label} stopped: {self.stopped}"]
         failures = self._failures()
-        return [f"{label}: {failures}"] if failures else []
+        return [*notes, f"{label}: {failures}"] if failures else notes
 
     def _failures(self) -> str:
         """How many replies were bad and how many rounds failed, and most often why, in a sentence."""
@@ -88,6 +91,7 @@ def run_experiment(
         about = {**describe_environment(device), "data": describe_data(federation)}
         folder.write("environment.json", json.dumps(about, indent=2) + "\n")
     records: list[Record] = []
+    notes: list[str] = []
     model: ModelState | None = None
     interrupted, stopped = False, None
     try:
@@ -102,6 +106,7 @@ def run_experiment(
                 if finished is None:
                     break
                 model = finished.model
+                notes += finished.notes
                 records.append(record_of(finished, data.users))
                 if folder:
                     folder.append(records[-1])
@@ -116,7 +121,7 @@ def run_experiment(
             folder.close(own_module if model else None)
     if folder and stopped:
         folder.write("stopped.txt", f"After round {len(records)}: {stopped}\n")
-    return Outcome(config, records, own_module, folder.path if folder else None, interrupted, stopped)
+    return Outcome(config, records, own_module, folder.path if folder else None, interrupted, stopped, notes)
 
 
 def _mostly(reasons: Counter[str]) -> str:

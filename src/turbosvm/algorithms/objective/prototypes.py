@@ -56,14 +56,14 @@ class Prototypes(Plain):
     def loss(self, batch: Batch, client: Assignment) -> Tensor:
         """Return the loss of one batch."""
         plain = super().loss(batch, client)
-        moment = client.moment
-        alpha = 1 - moment.round / moment.rounds if isinstance(self.weight, str) else self.weight
-        known = client.shared["counts"] > 0
-        if alpha == 0 or not bool(known.any()):
+        if self.weight == 0:
             return plain
+        known = client.shared["counts"] > 0
+        any_known = known.any()
+        alpha = (1 - client.progress if isinstance(self.weight, str) else self.weight) * any_known
         features = functional.normalize(batch.features, dim=1)
         cosines = features @ functional.normalize(client.shared["prototypes"], dim=1).T
-        logits = (cosines / self.temperature).masked_fill(~known, -torch.inf)
+        logits = (cosines / self.temperature).masked_fill(any_known & ~known, -torch.inf)
         each = functional.cross_entropy(logits, batch.labels, reduction="none")
         contrastive = torch.where(known[batch.labels], each, 0.0).mean()
         return alpha * contrastive + (1 - alpha) * plain

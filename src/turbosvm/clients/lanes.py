@@ -1,0 +1,280 @@
+"""Local training on CUDA, several clients at a time: each in a lane of its own, its steps replayed from CUDA graphs.
+
+A training step of a small model keeps a GPU busy for less time than it takes Python to start its operations, and most
+of its operations leave most of the GPU idle. So a lane has a copy of the model that stays in its place, and a stream; a
+step is recorded once for each size of batch, and from then on replayed, which takes Python one call; and the GPU
+interleaves the lanes. The operations, and their order within a client, are those of `sequential`.
+
+All that a recorded step reads and writes stays at its address: the round's model, what the server shares, and the order
+of all samples on the `Stage`; a client's own numbers in its lane; the samples in `Samples`.
+"""
+
+import gc
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from turbosvm.algorithms.rules import Algorithm
+from turbosvm.clients.local import Assignments, Call, absent, advance, answer, assign, failure_of
+from turbosvm.clients.memory import ClientMemory
+from turbosvm.clients.replies import Failure, Reply
+from turbosvm.clients.training import LocalTraining, batches
+from turbosvm.clients.workbench import Workbench
+from turbosvm.data.federated import FederatedData
+from turbosvm.data.samples import Samples
+from turbosvm.errors import TurboSVMError, in_one_line
+from turbosvm.grouping import grouped, ungrouped
+from turbosvm.inputs import as_model_input
+from turbosvm.models.contract import copy_into
+from turbosvm.models.trace import watched
+from turbosvm.types import ModelState, Weights
+
+Key = tuple[int, tuple[str, ...], tuple[str, ...]]
+"""What makes one recorded step differ from another: the batch's size, and which numbers a client has and carries."""
+
+
+class UnrecordableError(Exception):
+    """A step cannot be recorded in a CUDA graph; the text says where and why."""
+
+
+class Lanes:
+    """Trains the clients of each round, as many at a time as there are benches. All must be used on one thread."""
+
+    def __init__(
+        self,
+        benches: Sequence[Workbench],
+        data: FederatedData,
+        samples: Samples,
+        algorithm: Algorithm,
+        training: LocalTraining,
+        most_clients: int,
+    ) -> None:
+        self._data, self._samples, self._training = data, samples, training
+        largest = int(data.counts[data.counts.argsort()[-most_clients:]].sum())
+        self._stage = Stage(benches[0].device, largest * training.epochs)
+        met: set[Key] = set()
+        self._lanes = [Lane(bench, self._stage, samples, algorithm, training, met) for bench in benches]
+
+    def train(self, call: Call, ids: Sequence[int], memory: ClientMemory) -> list[Reply | Failure]:
+        """Train each client from the same start; the replies come in the clients' order."""
+        failures = {client: failure for client in ids if (failure := self._refused(client, call))}
+        waiting = [client for client in ids if client not in failures]
+        waiting.sort(key=lambda client: -int(self._data.counts[client]))  # long ones first, so that none ends alone
+        places = self._stage.prepare(call, self._orders(waiting, call))
+        main = torch.cuda.current_stream(self._stage.device)
+        for lane in self._lanes:
+            lane.stream.wait_stream(main)
+        replies: dict[int, Reply | Failure] = dict(failures)
+        busy: dict[Lane, tuple[int, Generator[None, None, Reply]]] = {}
+        while waiting or busy:
+            for lane in self._lanes:
+                if lane not in busy and waiting:
+                    client = waiting.pop(self._best(lane, waiting))
+                    busy[lane] = client, lane.train(client, places[client], self._sizes(client), memory)
+                if lane in busy and (reply := _next(*busy[lane])):
+                    replies[reply.client] = reply
+                    del busy[lane]
+        for lane in self._lanes:
+            main.wait_stream(lane.stream)
+        return [replies[client] for client in ids]
+
+    def _refused(self, client: int, call: Call) -> Failure | None:
+        try:
+            self._data.user(client)  # labels that are no classes would stop the whole GPU
+        except TurboSVMError as error:
+            return Failure(client, str(error))
+        return absent(client, self._data, self._training, call.moment)
+
+    def _orders(self, clients: Sequence[int], call: Call) -> dict[int, Tensor]:
+        """Where each client's samples are, in the order in which it sees them."""
+        seed, number = call.moment.seed, call.moment.round
+        return {
+            client: start
+            + torch.cat(list(batches(int(self._data.counts[client]), self._training, seed, number, client)))
+            for client, start in zip(clients, self._samples.bring(clients), strict=True)
+        }
+
+    def _sizes(self, client: int) -> list[int]:
+        """The sizes of a client's batches."""
+        count, size = int(self._data.counts[client]), self._training.batch_size
+        epoch = [size] * (count // size) + [count % size] * (count % size > 0)
+        return epoch * self._training.epochs
+
+    def _best(self, lane: "Lane", waiting: Sequence[int]) -> int:
+        """The place of the first client whose batches the lane has met before, else of the first."""
+        sizes = lane.sizes
+        known = (place for place, client in enumerate(waiting) if self._sizes(client)[-1] in sizes)
+        return next(known, 0)
+
+
+def _next(client: int, steps: Generator[None, None, Reply]) -> Reply | Failure | None:
+    """Start a client's next step; return its reply after the last, or its failure."""
+    try:
+        next(steps)
+    except StopIteration as end:
+        reply: Reply = end.value
+        return reply
+    except (UnrecordableError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # the person's own model may raise anything
+        return failure_of(client, error)
+    return None
+
+
+class Stage:
+    """What is the same for all clients of a round, at fixed addresses."""
+
+    def __init__(self, device: torch.device, capacity: int) -> None:
+        self.device = device
+        self.order = torch.zeros(capacity, dtype=torch.int64, device=device)
+        self.progress = torch.zeros((), dtype=torch.float64, device=device)
+        self._model, self._shared = Slots(), Slots()
+        self._call: Call | None = None
+
+    @property
+    def call(self) -> Call:
+        """The round's call, with the numbers that lie here in the place of those that came."""
+        assert self._call is not None  # noqa: S101 (a round is prepared before its clients train)
+        return self._call
+
+    def prepare(self, call: Call, orders: Mapping[int, Tensor]) -> dict[int, int]:
+        """Put a round's numbers here; return where in `order` each client's samples begin."""
+        numbers = {"parameters": call.model.parameters, "buffers": call.model.buffers}
+        self._model.set(grouped(numbers))
+        self._shared.set(grouped(call.shared))
+        self.progress.fill_(call.moment.round / call.moment.rounds)
+        model, shared = ungrouped(self._model.values), ungrouped(self._shared.values)
+        self._call = Call(ModelState(model["parameters"], model.get("buffers", {})), shared, call.moment)
+        if orders:
+            everything = torch.cat(list(orders.values())).pin_memory()
+            self.order[: len(everything)].copy_(everything, non_blocking=True)
+        places, start = {}, 0
+        for client, order in orders.items():
+            places[client], start = start, start + len(order)
+        return places
+
+
+class Lane:
+    """A model in its place and a stream: clients train here one after another."""
+
+    def __init__(
+        self,
+        bench: Workbench,
+        stage: Stage,
+        samples: Samples,
+        algorithm: Algorithm,
+        training: LocalTraining,
+        met: set[Key],
+    ) -> None:
+        self.stream = torch.cuda.Stream(bench.device)
+        self._bench, self._stage, self._samples = bench, stage, samples
+        self._algorithm, self._training = algorithm, training
+        self._cursor = torch.zeros((), dtype=torch.int64, device=bench.device)
+        self._total = torch.zeros((), device=bench.device)
+        self._kept, self._carried = Slots(), Slots()
+        self._span = torch.arange(training.batch_size, device=bench.device)
+        self._met = met
+        """Steps that some lane has done already; what they compile and set up is there."""
+        self._recorded: dict[Key, tuple[torch.cuda.CUDAGraph, tuple[str, ...]]] = {}
+        self._pool: Any = None
+
+    @property
+    def sizes(self) -> set[int]:
+        """The sizes of batches for which steps are recorded."""
+        return {size for size, _, _ in self._recorded}
+
+    def train(
+        self, client: int, start: int, sizes: Sequence[int], memory: ClientMemory
+    ) -> Generator[None, None, Reply]:
+        """Start a client's work on the GPU, a step at a time; the samples' order begins at `start`."""
+        algorithm, bench = self._algorithm, self._bench
+        with torch.cuda.stream(self.stream):
+            self._kept.set(grouped(memory.recall(client, bench.device)))
+            assigned = self._assigned()
+            bench.load(self._stage.call.model)
+            self._cursor.fill_(start)
+            self._total.zero_()
+            self._carried.set(algorithm.local.begin(assigned["local"]))
+        for size in sizes:
+            with torch.cuda.stream(self.stream):
+                self._step(size)
+            yield
+        with torch.cuda.stream(self.stream):
+            count, seen = sum(sizes) // self._training.epochs, sum(sizes)
+            own = self._stage.order[start : start + count]
+            samples, loss = lambda: self._samples.at(own), self._total / seen
+            carried = self._carried.values
+            return answer(bench, algorithm, assigned, carried, client, samples, count, loss, len(sizes))
+
+    def _assigned(self) -> Assignments:
+        kept = ungrouped(self._kept.values)
+        return assign(self._algorithm, self._stage.call, kept, self._training.learning_rate, self._stage.progress)
+
+    def _step(self, size: int) -> None:
+        """Take the next step: from its recording, or, the first time that any lane takes such a step, by hand."""
+        key = (size, self._carried.names, self._kept.names)
+        if key not in self._recorded:
+            if key not in self._met:
+                self._met.add(key)
+                self._compute(size)
+                return
+            self._recorded[key] = self._record(size)
+        graph, self._carried.names = self._recorded[key]
+        graph.replay()
+
+    def _record(self, size: int) -> tuple[torch.cuda.CUDAGraph, tuple[str, ...]]:
+        graph, before = torch.cuda.CUDAGraph(), self._carried.names
+        collecting = gc.isenabled()
+        gc.disable()  # what it would free, such as an older run's graphs, must not be freed during a recording
+        graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+        try:
+            with watched(self._bench.module) as inside:
+                self._compute(size)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:
+            place = inside[-1] if inside else "a step"
+            raise UnrecordableError(f"{place} cannot be recorded in a CUDA graph: {in_one_line(error)}") from error
+        finally:
+            after, self._carried.names = self._carried.names, before
+            with suppress(RuntimeError):  # a capture that failed says so once more when it ends
+                graph.capture_end()
+            if collecting:
+                gc.enable()
+        self._pool = graph.pool()
+        return graph, after
+
+    def _compute(self, size: int) -> None:
+        places = self._stage.order[self._cursor + self._span[:size]]
+        inputs, labels = self._samples.at(places)
+        carried, loss = advance(
+            self._bench, self._algorithm, self._assigned(), self._carried.values, as_model_input(inputs), labels
+        )
+        self._carried.set(carried)
+        self._total += loss * size
+        self._cursor += size
+
+
+class Slots:
+    """Named tensors that stay in their places; which of them are in use changes."""
+
+    def __init__(self) -> None:
+        self.names: tuple[str, ...] = ()
+        self._places: Weights = {}
+
+    @property
+    def values(self) -> Weights:
+        """The tensors in use."""
+        return {name: self._places[name] for name in self.names}
+
+    def set(self, values: Weights) -> None:
+        """Copy numbers in."""
+        self.names = tuple(values)
+        for name, value in values.items():
+            if name not in self._places:
+                self._places[name] = torch.empty_like(value, memory_format=torch.contiguous_format)
+        elsewhere = {name: value for name, value in values.items() if value.data_ptr() != self._places[name].data_ptr()}
+        copy_into({name: self._places[name] for name in elsewhere}, elsewhere)

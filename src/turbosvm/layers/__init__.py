@@ -1,0 +1,1 @@
+"""Layers that compute what PyTorch's do, with the same parameters, in less time."""

@@ -1,0 +1,43 @@
+"""A copy of a model for training: the same parameters and the same function, laid out and computed as suits the device.
+
+On the CPU, images lie channels last, which PyTorch's convolutions and poolings prefer. On CUDA, LSTMs run in kernels of
+our own. A copy is only taken if it gives the answers that the model gives: some models depend on the layout (`view`).
+"""
+
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+
+from turbosvm.layers.lstm import QuickLSTM
+
+CLOSE = 1e-3
+"""How far answers may differ, relative to the largest: rounding does, another function differs by more."""
+
+
+def quicken(module: nn.Module, inputs: Tensor) -> nn.Module:
+    """Return the faster copy, or a plain one if that does not do the same on these inputs."""
+    quick = deepcopy(module)
+    if inputs.is_cuda:
+        for layer in quick.modules():
+            if type(layer) is nn.LSTM:
+                layer.__class__ = QuickLSTM
+    else:
+        quick = quick.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return quick if _agree(module, quick, inputs) else deepcopy(module)
+
+
+@torch.no_grad()
+def _agree(module: nn.Module, quick: nn.Module, inputs: Tensor) -> bool:
+    modes = module.training, quick.training
+    module.eval()
+    quick.eval()
+    try:
+        wanted, got = module(inputs), quick(inputs)
+    except Exception:  # a model that depends on how its inputs lie in memory raises anything
+        return False
+    finally:
+        module.train(modes[0])
+        quick.train(modes[1])
+    same: bool = wanted.shape == got.shape and bool((wanted - got).abs().max() <= CLOSE * wanted.abs().max())
+    return same

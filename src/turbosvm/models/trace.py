@@ -1,0 +1,85 @@
+"""Which layer of a model does something that a faster way of training cannot follow."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+
+def layer_that_draws(module: nn.Module, inputs: Tensor) -> str | None:
+    """The layer that draws random numbers in training mode, in words; None if none does.
+
+    Such numbers come from PyTorch's global generator, of which there is one for all clients.
+    """
+    before, drawing = _drawn(inputs.device), ""
+
+    def look(name: str, layer: nn.Module) -> None:
+        nonlocal before, drawing
+        now = _drawn(inputs.device)
+        if not drawing and not torch.equal(before, now):
+            drawing = _told(name, layer)
+
+    with torch.random.fork_rng(), torch.no_grad(), _in_training(module), _hooked(module, after=look):
+        before = _drawn(inputs.device)
+        module(inputs)
+    return drawing or None
+
+
+@contextmanager
+def watched(module: nn.Module) -> Iterator[list[str]]:
+    """Layers that are running, the innermost last, in words: if an error ends the block, the last one is its place."""
+    inside: list[str] = []
+
+    def enter(name: str, layer: nn.Module) -> None:
+        inside.append(_told(name, layer))
+
+    def leave(name: str, layer: nn.Module) -> None:  # noqa: ARG001
+        inside.pop()
+
+    with _hooked(module, enter, leave):
+        yield inside
+
+
+def _told(name: str, layer: nn.Module) -> str:
+    kind = type(layer).__name__
+    return f"layer '{name}' ({kind})" if name else f"the model itself ({kind})"
+
+
+def _drawn(device: torch.device) -> Tensor:
+    """A fingerprint of how many random numbers have been drawn."""
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+
+
+@contextmanager
+def _in_training(module: nn.Module) -> Iterator[None]:
+    """Training mode for a while; buffers get their numbers back."""
+    was_training, buffers = module.training, {name: value.clone() for name, value in module.named_buffers()}
+    module.train()
+    try:
+        yield
+    finally:
+        module.train(was_training)
+        for name, value in module.named_buffers():
+            value.copy_(buffers[name])
+
+
+@contextmanager
+def _hooked(
+    module: nn.Module,
+    before: Callable[[str, nn.Module], None] | None = None,
+    after: Callable[[str, nn.Module], None] | None = None,
+) -> Iterator[None]:
+    """Have functions called with each layer's name, before and after it runs."""
+    hooks: list[RemovableHandle] = []
+    for name, layer in module.named_modules():
+        if before:
+            hooks.append(layer.register_forward_pre_hook(lambda one, _, name=name: before(name, one)))
+        if after:
+            hooks.append(layer.register_forward_hook(lambda one, *_, name=name: after(name, one)))
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
