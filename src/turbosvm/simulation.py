@@ -18,12 +18,12 @@ from turbosvm.clients.engine import Engine, choose_engine
 from turbosvm.clients.local import Call
 from turbosvm.clients.memory import ClientMemory
 from turbosvm.clients.pooled import train_pooled
-from turbosvm.clients.replies import Failure, Gathered, OnBadClient, Reply, first_not_finite, gather, stack
+from turbosvm.clients.replies import Failure, Gathered, OnBadClient, Reply, all_finite, first_not_finite, gather, stack
 from turbosvm.clients.sampling import sample_cohort
 from turbosvm.clients.training import LocalTraining
 from turbosvm.clients.workbench import Workbench
 from turbosvm.data.federated import FederatedData
-from turbosvm.data.samples import Samples
+from turbosvm.data.samples import Samples, free_memory
 from turbosvm.data.split import Split
 from turbosvm.errors import TurboSVMError
 from turbosvm.evaluation.metrics import Metrics, evaluate_at
@@ -105,7 +105,9 @@ def begin(federation: Federation, algorithm: Algorithm, plan: Plan) -> Standing:
     """Where a run stands before its first round: at the weights that the model has now."""
     model = state_of(federation.module)
     server = init_server(algorithm, model, federation.head)
-    return Standing(0, 0, model, server, ClientMemory(plan.client_memory))
+    device = next(federation.module.parameters()).device
+    on_gpu = free_memory(device) // 4 if device.type == "cuda" else 0
+    return Standing(0, 0, model, server, ClientMemory(plan.client_memory, on_gpu))
 
 
 def simulate(
@@ -144,8 +146,10 @@ def simulate(
         load_state(module, standing.model)
         watch.lap("merge")
         due = number % plan.evaluate_every == 0 or number == plan.rounds
-        with lend_to_global(plan.seed, "layers", number, "evaluation"):
-            metrics = held_out.evaluate(module) if due else None
+        metrics = None
+        if due:
+            with lend_to_global(plan.seed, "layers", number, "evaluation"):
+                metrics = held_out.evaluate(module)
         watch.lap("evaluate")
         yield Round(
             number=number,
@@ -262,6 +266,8 @@ def _first_not_finite(step: ServerStep, standing: Standing) -> str | None:
         (server.head, before.head),
         *((shared, before.shared.get(part, {})) for part, shared in server.shared.items()),
     ]
+    if all_finite(value for new, _ in groups for value in new.values()):
+        return None
     return next(filter(None, (first_not_finite(new, old) for new, old in groups)), None)
 
 

@@ -417,7 +417,18 @@ def test_it_needs_no_other_part_of_the_framework() -> None:
     parts, libraries = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.splitlines()
-    own = ("averaging", "errors", "heads", "optimisers", "randomness", "stopwatch", "svm", "values", "version")
+    own = (
+        "averaging",
+        "blocks",
+        "errors",
+        "heads",
+        "optimisers",
+        "randomness",
+        "stopwatch",
+        "svm",
+        "values",
+        "version",
+    )
     assert parts == str([f"turbosvm.{name}" for name in own])
     assert libraries == "[]"
 

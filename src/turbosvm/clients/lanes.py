@@ -10,14 +10,15 @@ of all samples on the `Stage`; a client's own numbers in its lane; the samples i
 """
 
 import gc
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from turbosvm.algorithms.rules import Algorithm
+from turbosvm.blocks import copied, copy_into, laid_out
 from turbosvm.clients.local import Assignments, Call, absent, advance, answer, assign, failure_of
 from turbosvm.clients.memory import ClientMemory
 from turbosvm.clients.replies import Failure, Reply
@@ -28,7 +29,6 @@ from turbosvm.data.samples import Samples
 from turbosvm.errors import TurboSVMError, in_one_line
 from turbosvm.grouping import grouped, ungrouped
 from turbosvm.inputs import as_model_input
-from turbosvm.models.contract import copy_into
 from turbosvm.models.trace import watched
 from turbosvm.types import ModelState, Weights
 
@@ -64,10 +64,32 @@ class Lanes:
         waiting = [client for client in ids if client not in failures]
         waiting.sort(key=lambda client: -int(self._data.counts[client]))  # long ones first, so that none ends alone
         places = self._stage.prepare(call, self._orders(waiting, call))
+        replies: dict[int, Reply | Failure] = dict(failures)
+        with self._streams():
+            self._run(waiting, places, memory, replies)
+        return [replies[client] for client in ids]
+
+    @contextmanager
+    def _streams(self) -> Iterator[None]:
+        """The lanes' streams begin when all work before is done, and all work after begins when theirs is done."""
         main = torch.cuda.current_stream(self._stage.device)
         for lane in self._lanes:
             lane.stream.wait_stream(main)
-        replies: dict[int, Reply | Failure] = dict(failures)
+        try:
+            yield
+        finally:
+            torch.cuda.set_stream(main)
+            for lane in self._lanes:
+                main.wait_stream(lane.stream)
+
+    def _run(
+        self,
+        waiting: list[int],
+        places: Mapping[int, int],
+        memory: ClientMemory,
+        replies: dict[int, Reply | Failure],
+    ) -> None:
+        """Give each lane that has nothing to do a client; start the next step in each, in turn."""
         busy: dict[Lane, tuple[int, Generator[None, None, Reply]]] = {}
         while waiting or busy:
             for lane in self._lanes:
@@ -77,9 +99,6 @@ class Lanes:
                 if lane in busy and (reply := _next(*busy[lane])):
                     replies[reply.client] = reply
                     del busy[lane]
-        for lane in self._lanes:
-            main.wait_stream(lane.stream)
-        return [replies[client] for client in ids]
 
     def _refused(self, client: int, call: Call) -> Failure | None:
         try:
@@ -142,8 +161,7 @@ class Stage:
 
     def prepare(self, call: Call, orders: Mapping[int, Tensor]) -> dict[int, int]:
         """Put a round's numbers here; return where in `order` each client's samples begin."""
-        numbers = {"parameters": call.model.parameters, "buffers": call.model.buffers}
-        self._model.set(grouped(numbers))
+        self._model.set(grouped({"parameters": call.model.parameters, "buffers": call.model.buffers}))
         self._shared.set(grouped(call.shared))
         self.progress.fill_(call.moment.round / call.moment.rounds)
         model, shared = ungrouped(self._model.values), ungrouped(self._shared.values)
@@ -173,7 +191,7 @@ class Lane:
         self._bench, self._stage, self._samples = bench, stage, samples
         self._algorithm, self._training = algorithm, training
         self._cursor = torch.zeros((), dtype=torch.int64, device=bench.device)
-        self._total = torch.zeros((), device=bench.device)
+        self._total = torch.zeros((), dtype=torch.float64, device=bench.device)
         self._kept, self._carried = Slots(), Slots()
         self._span = torch.arange(training.batch_size, device=bench.device)
         self._met = met
@@ -191,23 +209,23 @@ class Lane:
     ) -> Generator[None, None, Reply]:
         """Start a client's work on the GPU, a step at a time; the samples' order begins at `start`."""
         algorithm, bench = self._algorithm, self._bench
-        with torch.cuda.stream(self.stream):
-            self._kept.set(grouped(memory.recall(client, bench.device)))
-            assigned = self._assigned()
-            bench.load(self._stage.call.model)
-            self._cursor.fill_(start)
-            self._total.zero_()
-            self._carried.set(algorithm.local.begin(assigned["local"]))
+        torch.cuda.set_stream(self.stream)
+        self._kept.set(grouped(memory.recall(client, bench.device)))
+        assigned = self._assigned()
+        bench.load(self._stage.call.model)
+        self._cursor.fill_(start)
+        self._total.zero_()
+        self._carried.set(algorithm.local.begin(assigned["local"]))
         for size in sizes:
-            with torch.cuda.stream(self.stream):
-                self._step(size)
+            torch.cuda.set_stream(self.stream)  # another lane's may have been set since
+            self._step(size)
             yield
-        with torch.cuda.stream(self.stream):
-            count, seen = sum(sizes) // self._training.epochs, sum(sizes)
-            own = self._stage.order[start : start + count]
-            samples, loss = lambda: self._samples.at(own), self._total / seen
-            carried = self._carried.values
-            return answer(bench, algorithm, assigned, carried, client, samples, count, loss, len(sizes))
+        torch.cuda.set_stream(self.stream)
+        count, seen = sum(sizes) // self._training.epochs, sum(sizes)
+        own = self._stage.order[start : start + count]
+        samples, loss = lambda: self._samples.at(own), self._total / seen
+        carried = copied(self._carried.values)  # the places are the next client's soon
+        return answer(bench, algorithm, assigned, carried, client, samples, count, loss, len(sizes))
 
     def _assigned(self) -> Assignments:
         kept = ungrouped(self._kept.values)
@@ -273,8 +291,6 @@ class Slots:
     def set(self, values: Weights) -> None:
         """Copy numbers in."""
         self.names = tuple(values)
-        for name, value in values.items():
-            if name not in self._places:
-                self._places[name] = torch.empty_like(value, memory_format=torch.contiguous_format)
+        self._places |= laid_out({name: value for name, value in values.items() if name not in self._places})
         elsewhere = {name: value for name, value in values.items() if value.data_ptr() != self._places[name].data_ptr()}
         copy_into({name: self._places[name] for name in elsewhere}, elsewhere)

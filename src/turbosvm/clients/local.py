@@ -15,7 +15,6 @@ from turbosvm.clients.workbench import Workbench
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError, in_one_line
 from turbosvm.inputs import as_model_input
-from turbosvm.models.contract import state_of
 from turbosvm.types import ModelState, Moment, Weights
 
 Assignments = dict[str, Assignment]
@@ -77,7 +76,7 @@ def train_client(
     assigned = assign(algorithm, call, kept, training.learning_rate, call.moment.round / call.moment.rounds)
     bench.load(call.model)
     carried = algorithm.local.begin(assigned["local"])
-    total, seen, steps = torch.zeros((), device=bench.device), 0, 0
+    total, seen, steps = torch.zeros((), dtype=torch.float64, device=bench.device), 0, 0
     for indices in order:
         indices = indices.to(bench.device)
         carried, loss = advance(bench, algorithm, assigned, carried, as_model_input(inputs[indices]), labels[indices])
@@ -111,7 +110,7 @@ def answer(
 ) -> Reply:
     """Make the reply of a client that has taken its last step; its `count` samples are fetched if a rule wants them."""
     classes = len(assigned["objective"].start.parameters[bench.head.weight])
-    trained = TrainedOnBench(state_of(bench.module), steps, bench, samples, classes)
+    trained = TrainedOnBench(bench.state(), steps, bench, samples, classes)
     left = {
         "objective": algorithm.objective.finish(trained, assigned["objective"]),
         "local": algorithm.local.finish(trained, carried, assigned["local"]),

@@ -1,4 +1,4 @@
-"""What clients keep between the rounds that they take part in, by client: in memory, beyond a budget on disk."""
+"""What clients keep between the rounds that they take part in, by client: on the GPU, in memory, on disk."""
 
 import itertools
 import shutil
@@ -19,17 +19,18 @@ Parts = Mapping[str, Weights]
 
 
 class ClientMemory:
-    """Named tensors of each client and part, on the CPU; those kept longest ago go to disk first.
+    """Named tensors of each client and part. Those kept longest ago go from the GPU to memory, and from there to disk.
 
     It never changes: `keeping` returns a new one, which shares what is the same. So whoever holds the memory of a round
     can go on from that round, whatever came after it.
 
     Args:
         budget: Bytes that may lie in memory.
+        on_gpu: Bytes that may lie on the GPU that they were made on.
     """
 
-    def __init__(self, budget: int) -> None:
-        self._budget = budget
+    def __init__(self, budget: int, on_gpu: int = 0) -> None:
+        self._budget, self._on_gpu = budget, on_gpu
         self._kept: dict[int, Weights | _OnDisk] = {}  # oldest first
         self._folder = _Folder()
 
@@ -56,24 +57,40 @@ class ClientMemory:
 
     def keeping(self, new: Mapping[int, Parts]) -> "ClientMemory":
         """The memory after these clients have put what they keep in the place of what they kept before."""
-        after = ClientMemory(self._budget)
+        after = ClientMemory(self._budget, self._on_gpu)
         after._folder = self._folder
         after._kept = {client: kept for client, kept in self._kept.items() if client not in new}
         for client, parts in new.items():
-            flat = {name: value.detach().to("cpu", copy=True) for name, value in grouped(parts).items()}
+            flat = {name: value.detach().clone() for name, value in grouped(parts).items()}
             if flat:
                 after._kept[client] = flat
         after._make_room()
         return after
 
     def _make_room(self) -> None:
-        held = {client: kept for client, kept in self._kept.items() if not isinstance(kept, _OnDisk)}
-        used = nbytes(*held.values())
-        for client, kept in held.items():
-            if used <= self._budget:
-                return
-            self._kept[client] = self._folder.write(client, kept)
-            used -= nbytes(kept)
+        for client in self._too_many(self._on_gpu, gpu=True):
+            self._kept[client] = {name: value.cpu() for name, value in self._held(client).items()}
+        for client in self._too_many(self._budget, gpu=False):
+            self._kept[client] = self._folder.write(client, self._held(client))
+
+    def _too_many(self, budget: int, gpu: bool) -> list[int]:
+        """The clients whose numbers have no room on the GPU, or beside it in memory: those kept longest ago."""
+        sizes = {client: _nbytes(self._held(client), gpu) for client in self._kept}
+        used, leaving = sum(sizes.values()), []
+        for client, size in sizes.items():
+            if used <= budget:
+                break
+            leaving += [client] if size else []
+            used -= size
+        return leaving
+
+    def _held(self, client: int) -> Weights:
+        kept = self._kept[client]
+        return {} if isinstance(kept, _OnDisk) else kept
+
+
+def _nbytes(weights: Weights, gpu: bool) -> int:
+    return nbytes({name: value for name, value in weights.items() if value.is_cuda == gpu})
 
 
 class _OnDisk:

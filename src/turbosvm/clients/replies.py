@@ -4,13 +4,14 @@ A reply is bad if the client has no samples, failed while training, did not answ
 shape or that are not finite. No number is ever mended in silence: where one asks for that, it is told of as well.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from turbosvm.blocks import blocks_of, stacked
 from turbosvm.types import Cohort, ModelState, Weights, nbytes
 
 OnBadClient = Literal["skip", "abort", "replace"]
@@ -55,12 +56,14 @@ def gather(replies: Iterable[Reply | Failure], start: ModelState, on_bad_client:
     """Tell the good replies from the bad, given the model that was sent out."""
     good: list[Reply] = []
     failures: list[Failure] = []
+    replies = list(replies)
+    sound = all_finite([value for reply in replies if isinstance(reply, Reply) for value in _tensors(reply)])
     for reply in replies:
         if isinstance(reply, Failure):
             failures.append(reply)
         elif why := _misfit(reply, start):
             failures.append(Failure(reply.client, why))
-        elif name := _not_finite(reply, start):
+        elif not sound and (name := _not_finite(reply, start)):
             mended = on_bad_client == "replace"
             failures.append(
                 Failure(reply.client, f"'{name}' is not finite{f'; replaced by {SMALL}' if mended else ''}")
@@ -76,15 +79,11 @@ def stack(replies: Sequence[Reply]) -> Cohort:
     return Cohort(
         ids=tuple(reply.client for reply in replies),
         samples=torch.tensor([reply.samples for reply in replies]),
-        parameters=_stacked([reply.model.parameters for reply in replies]),
-        buffers=_stacked([reply.model.buffers for reply in replies]),
+        parameters=stacked([reply.model.parameters for reply in replies]),
+        buffers=stacked([reply.model.buffers for reply in replies]),
         train_loss=torch.stack([reply.loss for reply in replies]),
-        sent={part: _stacked([reply.sent[part] for reply in replies]) for part in replies[0].sent},
+        sent={part: stacked([reply.sent[part] for reply in replies]) for part in replies[0].sent},
     )
-
-
-def _stacked(all_weights: Sequence[Weights]) -> Weights:
-    return {name: torch.stack([weights[name] for weights in all_weights]) for name in all_weights[0]}
 
 
 def _misfit(reply: Reply, start: ModelState) -> str | None:
@@ -110,6 +109,21 @@ def _not_finite(reply: Reply, start: ModelState) -> str | None:
         or first_not_finite(reply.model.buffers, start.buffers)
         or next(filter(None, (first_not_finite(sent, {}) for sent in reply.sent.values())), None)
     )
+
+
+def _tensors(reply: Reply) -> Iterator[Tensor]:
+    for group in (reply.model.parameters, reply.model.buffers, *reply.sent.values()):
+        yield from group.values()
+
+
+def all_finite(tensors: Iterable[Tensor]) -> bool:
+    """Whether all numbers are finite, in one look; False, too, where they are so large that their squares are not."""
+    given = list(tensors)
+    devices: dict[torch.device, list[Tensor]] = {}
+    for value in blocks_of(given) or given:
+        if _can_be_infinite(value) and value.numel():
+            devices.setdefault(value.device, []).append(torch.view_as_real(value) if value.is_complex() else value)
+    return all(bool(torch.stack(torch._foreach_norm(group)).isfinite().all()) for group in devices.values())
 
 
 def first_not_finite(weights: Weights, before: Weights) -> str | None:

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from turbosvm.blocks import copied, copy_into, laid_out
 from turbosvm.errors import TurboSVMError
 from turbosvm.inputs import as_model_input
-from turbosvm.models.contract import Head, load_state
+from turbosvm.models.contract import Head
 from turbosvm.precision import Precision, mixed
 from turbosvm.types import ModelState, Weights
 
@@ -21,6 +22,16 @@ class Workbench:
         self.module, self.head = module, head
         self.device = next(module.parameters()).device
         self._precision = precision
+        self._parameters: Weights = dict(module.named_parameters())
+        self._buffers: Weights = dict(module.named_buffers())
+
+    def laid_out(self) -> "Workbench":
+        """Have the module's numbers lie side by side in memory, so that one copy puts in or takes out all of them."""
+        places = laid_out({**self._parameters, **self._buffers})
+        for name, value in (*self._parameters.items(), *self._buffers.items()):
+            places[name].copy_(value.detach())
+            value.data = places[name]
+        return self
 
     def on(self, module: nn.Module) -> "Workbench":
         """A workbench like this one for another copy of the model."""
@@ -29,16 +40,24 @@ class Workbench:
     @property
     def parameters(self) -> Weights:
         """The module's own weights, which change as it trains."""
-        return {name: value.detach() for name, value in self.module.named_parameters()}
+        return {name: value.detach() for name, value in self._parameters.items()}
 
     def load(self, model: ModelState) -> None:
         """Put a model's numbers in, in training mode."""
-        load_state(self.module, model)
-        self.module.train()
+        copy_into({**self._parameters, **self._buffers}, {**model.parameters, **model.buffers})
+        if not self.module.training:
+            self.module.train()
+
+    def state(self) -> ModelState:
+        """Copy the module's numbers out of it."""
+        numbers = copied({**self._parameters, **self._buffers})
+        return ModelState(
+            {name: numbers[name] for name in self._parameters}, {name: numbers[name] for name in self._buffers}
+        )
 
     def run_at(self, weights: Weights, inputs: Tensor) -> tuple[Weights, Tensor, Tensor | None]:
         """Return weights that gradients can be asked for, the logits there, and what the head saw."""
-        own: Weights = dict(self.module.named_parameters())
+        own = self._parameters
         if all(weights[name].data_ptr() == value.data_ptr() for name, value in own.items()):
             return own, *self.run(inputs)
         moving = {name: weights[name].detach().requires_grad_(value.requires_grad) for name, value in own.items()}
@@ -60,25 +79,22 @@ class Workbench:
         _, seen = self.run(inputs, {**model.parameters, **buffers})
         return self.features(seen, len(inputs))
 
-    @torch.no_grad()
     def set_parameters(self, parameters: Weights) -> None:
         """Put parameters in, leaving buffers as they are."""
-        for name, parameter in self.module.named_parameters():
-            parameter.copy_(parameters[name])
+        copy_into(self._parameters, parameters)
 
     @torch.no_grad()
     def descend(self, direction: Weights, learning_rate: float) -> None:
         """Move the module's own weights against a direction, in place."""
-        own = dict(self.module.named_parameters())
-        torch._foreach_add_(list(own.values()), [direction[name] for name in own], alpha=-learning_rate)
+        steps = [direction[name] for name in self._parameters]
+        torch._foreach_add_(list(self._parameters.values()), steps, alpha=-learning_rate)
 
     @contextmanager
     def buffers_kept(self) -> Iterator[None]:
         """Give the buffers back their numbers afterwards."""
-        before = {name: value.clone() for name, value in self.module.named_buffers()}
+        before = copied(self._buffers)
         yield
-        for name, value in self.module.named_buffers():
-            value.copy_(before[name])
+        copy_into(self._buffers, before)
 
     @torch.no_grad()
     def class_features(self, inputs: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:

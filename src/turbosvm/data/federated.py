@@ -6,6 +6,7 @@ user's data touches that user's bytes only.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -105,7 +106,7 @@ class FederatedData:
             data.user(index)  # checks the labels
         return data
 
-    @property
+    @cached_property
     def counts(self) -> npt.NDArray[np.int64]:
         """Samples per user."""
         return np.diff(self.offsets)

@@ -4,12 +4,12 @@ The head W is an `nn.Linear`, one row per class; everything else is the body g. 
 layer. Server rules see the head as one matrix `[K, D]` of class embeddings, a bias being its last column.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from turbosvm.blocks import copied, copy_into
 from turbosvm.errors import TurboSVMError, in_one_line, unknown
 from turbosvm.types import ModelState, Weights
 
@@ -96,31 +96,13 @@ def check_fit(module: nn.Module, head: Head, inputs: Tensor, classes: int) -> No
 
 def state_of(module: nn.Module) -> ModelState:
     """Copy a model's numbers out of it."""
-    return ModelState(_copies(dict(module.named_parameters())), _copies(dict(module.named_buffers())))
+    return ModelState(copied(dict(module.named_parameters())), copied(dict(module.named_buffers())))
 
 
-@torch.no_grad()
 def load_state(module: nn.Module, state: ModelState) -> None:
     """Copy numbers into a model, in place."""
     copy_into(dict(module.named_parameters()), state.parameters)
     copy_into(dict(module.named_buffers()), state.buffers)
-
-
-@torch.no_grad()
-def copy_into(places: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> None:
-    """Copy numbers to where others of the same names are; on CUDA in few kernels, however many names there are."""
-    if places:
-        torch._foreach_copy_(list(places.values()), [values[name] for name in places])
-
-
-def _copies(tensors: Mapping[str, Tensor]) -> Weights:
-    """The same numbers elsewhere, laid out in the ordinary way."""
-    copies = {
-        name: torch.empty_like(value, memory_format=torch.contiguous_format, requires_grad=False)
-        for name, value in tensors.items()
-    }
-    copy_into(copies, tensors)
-    return copies
 
 
 def _listing(names: list[str]) -> str:

@@ -17,7 +17,7 @@ for, are Reddi et al.'s.
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from turbosvm.averaging import weighted_mean
+from turbosvm.averaging import weighted_means
 from turbosvm.grouping import grouped, ungrouped
 from turbosvm.optimisers import Moments, Optimiser
 from turbosvm.types import Cohort, Merged, Weights
@@ -68,8 +68,9 @@ class Adaptive:
     def merge(self, weights: Weights, cohort: Cohort, state: Weights) -> Merged:
         """Return the weights after one step of the optimiser."""
         moments, moved, after = ungrouped(state), {}, {}
+        means = weighted_means({name: cohort.parameters[name] for name in weights}, cohort.samples)
         for name, value in weights.items():
-            change = value - weighted_mean(cohort.parameters[name], cohort.samples)
+            change = value - means[name]
             step = self._rule.step(value, change, {moment: tensors[name] for moment, tensors in moments.items()})
             moved[name], after[name] = step.weights, step.moments
         return Merged(moved, grouped(_by_moment(after)), {})

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 import torch
 
-from turbosvm.averaging import weighted_mean
+from turbosvm.averaging import weighted_means
 from turbosvm.errors import unknown
 from turbosvm.types import Cohort, Merged, Weights
 
@@ -39,4 +39,4 @@ class Mean:
     def merge(self, weights: Weights, cohort: Cohort, state: Weights) -> Merged:
         """Return the mean of the cohort's weights."""
         counts = cohort.samples if self.weighting == "samples" else torch.ones_like(cohort.samples)
-        return Merged({name: weighted_mean(cohort.parameters[name], counts) for name in weights}, state, {})
+        return Merged(weighted_means({name: cohort.parameters[name] for name in weights}, counts), state, {})

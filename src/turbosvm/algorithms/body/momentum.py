@@ -9,7 +9,7 @@ Hsu, Qi, Brown: Measuring the Effects of Non-Identical Data Distribution for Fed
 
 from dataclasses import dataclass
 
-from turbosvm.averaging import weighted_mean
+from turbosvm.averaging import weighted_means
 from turbosvm.grouping import zeros_like
 from turbosvm.types import Cohort, Merged, Weights
 from turbosvm.values import as_decay, as_positive
@@ -37,9 +37,7 @@ class Momentum:
 
     def merge(self, weights: Weights, cohort: Cohort, state: Weights) -> Merged:
         """Return the weights moved along the new velocity."""
-        velocity = {
-            name: self.momentum * state[name] + (value - weighted_mean(cohort.parameters[name], cohort.samples))
-            for name, value in weights.items()
-        }
+        means = weighted_means({name: cohort.parameters[name] for name in weights}, cohort.samples)
+        velocity = {name: self.momentum * state[name] + (value - means[name]) for name, value in weights.items()}
         moved = {name: value - self.learning_rate * velocity[name] for name, value in weights.items()}
         return Merged(moved, velocity, {})

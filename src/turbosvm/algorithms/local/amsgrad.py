@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 
 from turbosvm.algorithms.rules import Assignment, ClientSide, Gradient, Left, Stepped, Trained
-from turbosvm.averaging import weighted_mean
+from turbosvm.averaging import weighted_means
 from turbosvm.grouping import grouped, ungrouped, zeros_like
 from turbosvm.models.contract import Head
 from turbosvm.types import Cohort, ModelState, Weights
@@ -86,7 +86,7 @@ class LocalAMSGrad(ClientSide):
 
     def merge(self, shared: Weights, sent: Weights, cohort: Cohort, population: int) -> Weights:  # noqa: ARG002
         """Return averaged m and v, and the grown v'."""
-        moments = ungrouped({name: weighted_mean(value, cohort.samples) for name, value in sent.items()})
+        moments = ungrouped(weighted_means(sent, cohort.samples))
         before = ungrouped(shared)["largest"]
         largest = {name: torch.maximum(before[name], v).clamp(min=self.eps) for name, v in moments["v"].items()}
         return {"rounds": shared["rounds"] + 1, **grouped({**moments, "largest": largest})}

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 
 from turbosvm.algorithms.rules import Assignment, ClientSide, Gradient, Left, Stepped, Trained
-from turbosvm.averaging import weighted_mean
+from turbosvm.averaging import weighted_means
 from turbosvm.grouping import grouped, ungrouped, zeros_like
 from turbosvm.models.contract import Head
 from turbosvm.types import Cohort, ModelState, Weights
@@ -88,5 +88,4 @@ class Fafed(ClientSide):
 
     def merge(self, shared: Weights, sent: Weights, cohort: Cohort, population: int) -> Weights:  # noqa: ARG002
         """Return averaged m and v."""
-        moments = {name: weighted_mean(value, cohort.samples) for name, value in sent.items()}
-        return {"rounds": shared["rounds"] + 1, **moments}
+        return {"rounds": shared["rounds"] + 1, **weighted_means(sent, cohort.samples)}
