@@ -4,7 +4,7 @@ Nothing is written, printed or remembered here. Whoever iterates over `simulate`
 that a checkpoint needs, and may stop at any time.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +18,17 @@ from turbosvm.clients.engine import Engine, choose_engine
 from turbosvm.clients.local import Call
 from turbosvm.clients.memory import ClientMemory
 from turbosvm.clients.pooled import train_pooled
-from turbosvm.clients.replies import Failure, Gathered, OnBadClient, Reply, all_finite, first_not_finite, gather, stack
+from turbosvm.clients.replies import (
+    Failure,
+    Gathered,
+    OnBadClient,
+    Reply,
+    first_not_finite,
+    gather,
+    look_for_infinities,
+    numbers_of,
+    stack,
+)
 from turbosvm.clients.sampling import sample_cohort
 from turbosvm.clients.training import LocalTraining
 from turbosvm.clients.workbench import Workbench
@@ -130,9 +140,9 @@ def simulate(
         call = Call(standing.model, standing.server.shared, moment)
         ids = _cohort(federation, algorithm, plan, number)
         with working_precision(precision, device):
-            replies = _replies(engine, call, federation, algorithm, plan, ids, standing.memory)
+            sent = _trained(engine, call, federation, algorithm, plan, ids, standing.memory)
         watch.lap("train")
-        step = _merge(federation, algorithm, plan, standing, replies.good, moment)
+        replies, step = _taken_in(federation, algorithm, plan, standing, sent, moment)
         failed = step if isinstance(step, str) else None
         merged: list[Reply] = []
         diagnostics: Diagnostics = {}
@@ -210,7 +220,7 @@ def _cohort(federation: Federation, algorithm: Algorithm, plan: Plan, number: in
     return sample_cohort(plan.seed, number, federation.split.train, plan.clients_per_round, *apart)
 
 
-def _replies(
+def _trained(
     engine: Engine,
     call: Call,
     federation: Federation,
@@ -218,21 +228,39 @@ def _replies(
     plan: Plan,
     ids: tuple[int, ...],
     memory: ClientMemory,
-) -> Gathered:
-    """Have the round's clients train, and sort what they send."""
-    data, number = federation.data, call.moment.round
-    replies: Iterable[Reply | Failure]
-    if algorithm.pooled:
-        cohorts = [_cohort(federation, algorithm, plan, before) for before in range(1, number + 1)]
-        replies = [train_pooled(engine.bench, call, data, federation.split.train, cohorts, algorithm, plan.training)]
-    else:
-        replies = engine.train(call, ids, memory)
-    gathered = gather(replies, call.model, plan.on_bad_client)
-    if plan.on_bad_client == "abort" and gathered.failures:
-        raise TurboSVMError(
-            f"Round {number}: {_told(gathered.failures[0], federation, algorithm)} (on_bad_client: abort)."
-        )
-    return gathered
+) -> list[Reply | Failure]:
+    """Have the round's clients train."""
+    if not algorithm.pooled:
+        return engine.train(call, ids, memory)
+    data, users = federation.data, federation.split.train
+    cohorts = [_cohort(federation, algorithm, plan, number) for number in range(1, call.moment.round + 1)]
+    return [train_pooled(engine.bench, call, data, users, cohorts, algorithm, plan.training)]
+
+
+def _taken_in(
+    federation: Federation,
+    algorithm: Algorithm,
+    plan: Plan,
+    standing: Standing,
+    sent: list[Reply | Failure],
+    moment: Moment,
+) -> tuple[Gathered, ServerStep | str]:
+    """Tell the good replies from the bad, and take the server's step with the good.
+
+    On a GPU the step is first taken as if all numbers were finite, and they are looked at afterwards: looking makes the
+    CPU wait until all clients have trained, and the GPU then waits for the CPU.
+    """
+    start, on_bad = standing.model, plan.on_bad_client
+    sound = look_for_infinities(numbers_of(sent))
+    for trusting in (True, False) if start.on_cuda else (False,):
+        replies = gather(sent, start, on_bad, sound=trusting or sound())
+        if on_bad == "abort" and replies.failures:
+            told = _told(replies.failures[0], federation, algorithm)
+            raise TurboSVMError(f"Round {moment.round}: {told} (on_bad_client: abort).")
+        step = _merge(federation, algorithm, plan, standing, replies.good, moment)
+        if isinstance(step, ServerStep) and sound():
+            break
+    return replies, step
 
 
 def _merge(
@@ -266,7 +294,7 @@ def _first_not_finite(step: ServerStep, standing: Standing) -> str | None:
         (server.head, before.head),
         *((shared, before.shared.get(part, {})) for part, shared in server.shared.items()),
     ]
-    if all_finite(value for new, _ in groups for value in new.values()):
+    if look_for_infinities([value for new, _ in groups for value in new.values()])():
         return None
     return next(filter(None, (first_not_finite(new, old) for new, old in groups)), None)
 

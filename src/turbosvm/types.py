@@ -41,6 +41,11 @@ class ModelState:
         """Bytes that sending this model takes, uncompressed."""
         return nbytes(self.parameters, self.buffers)
 
+    @property
+    def on_cuda(self) -> bool:
+        """Whether it lies on a GPU, which works while the CPU goes on."""
+        return all(value.is_cuda for value in self.parameters.values())
+
 
 @dataclass(frozen=True)
 class Cohort:

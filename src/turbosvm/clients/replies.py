@@ -4,7 +4,7 @@ A reply is bad if the client has no samples, failed while training, did not answ
 shape or that are not finite. No number is ever mended in silence: where one asks for that, it is told of as well.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
@@ -52,12 +52,12 @@ class Gathered(NamedTuple):
     failures: list[Failure]
 
 
-def gather(replies: Iterable[Reply | Failure], start: ModelState, on_bad_client: OnBadClient) -> Gathered:
-    """Tell the good replies from the bad, given the model that was sent out."""
+def gather(
+    replies: Sequence[Reply | Failure], start: ModelState, on_bad_client: OnBadClient, sound: bool = False
+) -> Gathered:
+    """Tell the good replies from the bad, given the model that was sent out; `sound` if all are known to be finite."""
     good: list[Reply] = []
     failures: list[Failure] = []
-    replies = list(replies)
-    sound = all_finite([value for reply in replies if isinstance(reply, Reply) for value in _tensors(reply)])
     for reply in replies:
         if isinstance(reply, Failure):
             failures.append(reply)
@@ -111,19 +111,24 @@ def _not_finite(reply: Reply, start: ModelState) -> str | None:
     )
 
 
-def _tensors(reply: Reply) -> Iterator[Tensor]:
-    for group in (reply.model.parameters, reply.model.buffers, *reply.sent.values()):
-        yield from group.values()
+def numbers_of(replies: Iterable[Reply | Failure]) -> list[Tensor]:
+    """All that the replies carry to the server."""
+    good = [reply for reply in replies if isinstance(reply, Reply)]
+    groups = [group for reply in good for group in (reply.model.parameters, reply.model.buffers, *reply.sent.values())]
+    return [value for group in groups for value in group.values()]
 
 
-def all_finite(tensors: Iterable[Tensor]) -> bool:
-    """Whether all numbers are finite, in one look; False, too, where they are so large that their squares are not."""
-    given = list(tensors)
+def look_for_infinities(tensors: Sequence[Tensor]) -> Callable[[], bool]:
+    """Start looking whether all numbers are finite; the answer is there when it is asked for.
+
+    It is no, too, where they are so large that their squares are not finite.
+    """
     devices: dict[torch.device, list[Tensor]] = {}
-    for value in blocks_of(given) or given:
+    for value in blocks_of(tensors) or tensors:
         if _can_be_infinite(value) and value.numel():
             devices.setdefault(value.device, []).append(torch.view_as_real(value) if value.is_complex() else value)
-    return all(bool(torch.stack(torch._foreach_norm(group)).isfinite().all()) for group in devices.values())
+    answers = [torch.stack(torch._foreach_norm(group)).isfinite().all() for group in devices.values()]
+    return lambda: all(answers)
 
 
 def first_not_finite(weights: Weights, before: Weights) -> str | None:

@@ -31,6 +31,9 @@ class Workbench:
         for name, value in (*self._parameters.items(), *self._buffers.items()):
             places[name].copy_(value.detach())
             value.data = places[name]
+        for layer in self.module.modules():
+            if isinstance(layer, nn.RNNBase):
+                layer.flatten_parameters = _stay  # type: ignore[method-assign]
         return self
 
     def on(self, module: nn.Module) -> "Workbench":
@@ -120,3 +123,7 @@ class Workbench:
         if self._precision == "bfloat16":
             logits, seen = logits.float(), [one.float() for one in seen]
         return logits, seen[0] if len(seen) == 1 else None
+
+
+def _stay() -> None:
+    """In the place of a recurrent layer's `flatten_parameters`, which would move its weights elsewhere."""
