@@ -1,9 +1,11 @@
 """Weighted means over a cohort, the step that all server rules share."""
 
+from collections.abc import Collection, Mapping
+
 import torch
 from torch import Tensor
 
-from turbosvm.blocks import blocks_of
+from turbosvm.blocks import Block
 
 
 def shares(samples: Tensor) -> Tensor:
@@ -22,22 +24,18 @@ def weighted_mean(stacked: Tensor, samples: Tensor) -> Tensor:
     return torch.where((stacked == first).all(dim=0), first, mean)
 
 
-def weighted_means(stacked: dict[str, Tensor], samples: Tensor) -> dict[str, Tensor]:
-    """The weighted mean of each; of all of them at once, where they lie in one block."""
-    blocks = blocks_of(list(stacked.values()))
-    if not blocks:
-        return {name: weighted_mean(value, samples) for name, value in stacked.items()}
-    means = {block.data_ptr(): weighted_mean(block.view(len(samples), -1), samples) for block in blocks}
-    return {
-        name: means[value.untyped_storage().data_ptr()].as_strided(
-            value.shape[1:], value.stride()[1:], value.storage_offset()
-        )
-        for name, value in stacked.items()
-    }
+def weighted_means(
+    stacked: Mapping[str, Tensor], samples: Tensor, names: Collection[str] | None = None
+) -> dict[str, Tensor]:
+    """The weighted mean of each, or of those of some names; of all of them at once, where they lie in a block."""
+    chosen = stacked.keys() if names is None else names
+    if isinstance(stacked, Block):
+        means = Block(stacked.layout, [_merged(piece, samples) for piece in stacked.pieces])
+        return means if len(chosen) == len(means) else {name: means[name] for name in chosen}
+    return {name: _merged(stacked[name], samples) for name in chosen}
 
 
-def merge_buffers(stacked: dict[str, Tensor], samples: Tensor) -> dict[str, Tensor]:
-    """Average running statistics; counters (integers) take the largest."""
-    statistics = {name: value for name, value in stacked.items() if value.is_floating_point() or value.is_complex()}
-    means = weighted_means(statistics, samples)
-    return {name: means[name] if name in means else value.amax(dim=0) for name, value in stacked.items()}
+def _merged(stacked: Tensor, samples: Tensor) -> Tensor:
+    """The weighted mean; counters (integers), such as BatchNorm's, take the largest."""
+    whole = not (stacked.is_floating_point() or stacked.is_complex())
+    return stacked.amax(dim=0) if whole else weighted_mean(stacked, samples)

@@ -294,7 +294,7 @@ def _first_not_finite(step: ServerStep, standing: Standing) -> str | None:
         (server.head, before.head),
         *((shared, before.shared.get(part, {})) for part, shared in server.shared.items()),
     ]
-    if look_for_infinities([value for new, _ in groups for value in new.values()])():
+    if look_for_infinities([new for new, _ in groups])():
         return None
     return next(filter(None, (first_not_finite(new, old) for new, old in groups)), None)
 

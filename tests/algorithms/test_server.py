@@ -13,7 +13,7 @@ from turbosvm.algorithms.local.sgd import SGD
 from turbosvm.algorithms.objective.plain import Plain
 from turbosvm.algorithms.rules import Algorithm, MergedHead
 from turbosvm.algorithms.server import init_server, merge
-from turbosvm.averaging import merge_buffers, shares, weighted_mean
+from turbosvm.averaging import shares, weighted_mean, weighted_means
 from turbosvm.errors import TurboSVMError
 from turbosvm.models.contract import Head
 from turbosvm.types import Cohort, ModelState, Moment, Weights
@@ -70,7 +70,7 @@ def test_momentum_refuses_values_out_of_range(momentum: float, rate: float) -> N
 
 def test_float_buffers_are_averaged_and_counters_take_the_largest() -> None:
     stacked = {"mean": torch.tensor([[0.0], [4.0]]), "steps": torch.tensor([3, 5])}
-    merged = merge_buffers(stacked, torch.tensor([1, 3]))
+    merged = weighted_means(stacked, torch.tensor([1, 3]))
     assert merged["mean"].tolist() == [3.0]
     assert merged["steps"].item() == 5
 
@@ -116,5 +116,5 @@ def test_without_a_head_rule_the_body_rule_merges_all() -> None:
 
 
 def test_complex_buffers_are_averaged_too() -> None:
-    merged = merge_buffers({"angles": torch.tensor([[1 + 1j], [1 + 5j]])}, torch.tensor([1, 3]))
+    merged = weighted_means({"angles": torch.tensor([[1 + 1j], [1 + 5j]])}, torch.tensor([1, 3]))
     assert merged["angles"].tolist() == [1 + 4j]

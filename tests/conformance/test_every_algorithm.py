@@ -14,7 +14,7 @@ from tests.conftest import tiny_net
 from turbosvm.algorithms.catalogue import CATALOGUE, find_algorithm
 from turbosvm.algorithms.rules import Algorithm
 from turbosvm.algorithms.server import ServerStep, merge
-from turbosvm.averaging import merge_buffers
+from turbosvm.averaging import weighted_means
 from turbosvm.clients.local import Call
 from turbosvm.clients.replies import Reply, stack
 from turbosvm.clients.sequential import train_clients
@@ -174,7 +174,7 @@ def test_buffers_are_averaged_and_counters_take_the_largest(name: str, tiny_data
     stage = Stage(name, tiny_data, norm=True)
     cohort = stack(stage.replies())
     merged = stage.merge(cohort).model.buffers
-    expected = merge_buffers(cohort.buffers, cohort.samples)
+    expected = weighted_means(cohort.buffers, cohort.samples)
     assert len(expected) == 3
     assert all(torch.equal(merged[key], value) for key, value in expected.items())
     weights = cohort.samples / cohort.samples.sum()

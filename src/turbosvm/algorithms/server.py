@@ -7,7 +7,7 @@ clients' rules merge what was sent beside the weights, and buffers are averaged 
 from typing import NamedTuple
 
 from turbosvm.algorithms.rules import Algorithm
-from turbosvm.averaging import merge_buffers
+from turbosvm.averaging import weighted_means
 from turbosvm.models.contract import Head
 from turbosvm.types import Cohort, Diagnostics, ModelState, Moment, ServerState, Weights
 
@@ -38,17 +38,17 @@ def merge(
 ) -> ServerStep:
     """Merge a cohort, drawn from a population of that many clients, into the global model."""
     body = algorithm.body.merge(_body(algorithm, model.parameters, head), cohort, state.body)
-    parameters, head_state, diagnostics = dict(body.weights), state.head, dict(body.diagnostics)
+    parameters, head_state, diagnostics = body.weights, state.head, dict(body.diagnostics)
     if algorithm.head is not None:
         own, clients = head.embeddings(model.parameters), head.embeddings(cohort.parameters)
         merged = algorithm.head.merge(own, clients, cohort.samples, state.head, moment)
-        parameters |= head.parameters(merged.embeddings)
+        parameters = {**parameters, **head.parameters(merged.embeddings)}
         head_state, diagnostics = merged.state, diagnostics | dict(merged.diagnostics)
     shared = {
         part: rule.merge(state.shared.get(part, {}), cohort.sent.get(part, {}), cohort, population)
         for part, rule in algorithm.on_client().items()
     }
-    buffers = model.buffers if algorithm.frozen_buffers else merge_buffers(cohort.buffers, cohort.samples)
+    buffers = model.buffers if algorithm.frozen_buffers else weighted_means(cohort.buffers, cohort.samples)
     return ServerStep(ModelState(parameters, buffers), ServerState(body.state, head_state, shared), diagnostics)
 
 

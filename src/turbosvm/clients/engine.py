@@ -117,7 +117,6 @@ class Engine:
         if self._samples is None:
             keep_freed_memory()
             return Threads(benches, self._data, self._algorithm, self._training)
-        benches = [bench.laid_out() for bench in benches]
         return Lanes(benches, self._data, self._samples, self._algorithm, self._training, self._most_clients)
 
     def _give_up(self, why: str) -> None:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from turbosvm.algorithms.rules import Algorithm
-from turbosvm.blocks import copied, copy_into, laid_out
+from turbosvm.blocks import Layout, copied, copy_into, laid_out
 from turbosvm.clients.local import Assignments, Call, absent, advance, answer, assign, failure_of
 from turbosvm.clients.memory import ClientMemory
 from turbosvm.clients.replies import Failure, Reply
@@ -54,7 +54,10 @@ class Lanes:
     ) -> None:
         self._data, self._samples, self._training = data, samples, training
         largest = int(data.counts[data.counts.argsort()[-most_clients:]].sum())
-        self._stage = Stage(benches[0].device, largest * training.epochs)
+        layouts = benches[0].layouts()
+        for bench in benches:
+            bench.lay_out(*layouts)
+        self._stage = Stage(benches[0].device, layouts, largest * training.epochs)
         met: set[Key] = set()
         self._lanes = [Lane(bench, self._stage, samples, algorithm, training, met) for bench in benches]
 
@@ -146,11 +149,12 @@ def _next(client: int, steps: Generator[None, None, Reply]) -> Reply | Failure |
 class Stage:
     """What is the same for all clients of a round, at fixed addresses."""
 
-    def __init__(self, device: torch.device, capacity: int) -> None:
-        self.device = device
+    def __init__(self, device: torch.device, layouts: tuple[Layout, Layout], capacity: int) -> None:
+        self.device, self._layouts = device, layouts
         self.order = torch.zeros(capacity, dtype=torch.int64, device=device)
         self.progress = torch.zeros((), dtype=torch.float64, device=device)
-        self._model, self._shared = Slots(), Slots()
+        self._model: ModelState | None = None
+        self._shared = Slots()
         self._call: Call | None = None
 
     @property
@@ -161,11 +165,15 @@ class Stage:
 
     def prepare(self, call: Call, orders: Mapping[int, Tensor]) -> dict[int, int]:
         """Put a round's numbers here; return where in `order` each client's samples begin."""
-        self._model.set(grouped({"parameters": call.model.parameters, "buffers": call.model.buffers}))
+        parameters, buffers = call.model.parameters, call.model.buffers
+        if self._model is None:
+            of_parameters, of_buffers = self._layouts
+            self._model = ModelState(laid_out(parameters, of_parameters), laid_out(buffers, of_buffers))
+        copy_into(self._model.parameters, parameters)
+        copy_into(self._model.buffers, buffers)
         self._shared.set(grouped(call.shared))
         self.progress.fill_(call.moment.round / call.moment.rounds)
-        model, shared = ungrouped(self._model.values), ungrouped(self._shared.values)
-        self._call = Call(ModelState(model["parameters"], model.get("buffers", {})), shared, call.moment)
+        self._call = Call(self._model, ungrouped(self._shared.values), call.moment)
         if orders:
             everything = torch.cat(list(orders.values())).pin_memory()
             self.order[: len(everything)].copy_(everything, non_blocking=True)
@@ -291,6 +299,8 @@ class Slots:
     def set(self, values: Weights) -> None:
         """Copy numbers in."""
         self.names = tuple(values)
-        self._places |= laid_out({name: value for name, value in values.items() if name not in self._places})
+        for name, value in values.items():
+            if name not in self._places:
+                self._places[name] = torch.empty_like(value, memory_format=torch.contiguous_format)
         elsewhere = {name: value for name, value in values.items() if value.data_ptr() != self._places[name].data_ptr()}
         copy_into({name: self._places[name] for name in elsewhere}, elsewhere)

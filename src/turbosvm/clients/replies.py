@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from turbosvm.blocks import blocks_of, stacked
+from turbosvm.blocks import pieces_of, same_layout, stacked
 from turbosvm.types import Cohort, ModelState, Weights, nbytes
 
 OnBadClient = Literal["skip", "abort", "replace"]
@@ -61,7 +61,7 @@ def gather(
     for reply in replies:
         if isinstance(reply, Failure):
             failures.append(reply)
-        elif why := _misfit(reply, start):
+        elif not _like(reply, good) and (why := _misfit(reply, start)):
             failures.append(Failure(reply.client, why))
         elif not sound and (name := _not_finite(reply, start)):
             mended = on_bad_client == "replace"
@@ -84,6 +84,14 @@ def stack(replies: Sequence[Reply]) -> Cohort:
         train_loss=torch.stack([reply.loss for reply in replies]),
         sent={part: stacked([reply.sent[part] for reply in replies]) for part in replies[0].sent},
     )
+
+
+def _like(reply: Reply, others: Sequence[Reply]) -> bool:
+    """Whether it is sure to fit since another does."""
+    if not others or reply.samples < 1:
+        return False
+    one, two = reply.model, others[0].model
+    return same_layout([one.parameters, two.parameters]) and same_layout([one.buffers, two.buffers])
 
 
 def _misfit(reply: Reply, start: ModelState) -> str | None:
@@ -111,20 +119,19 @@ def _not_finite(reply: Reply, start: ModelState) -> str | None:
     )
 
 
-def numbers_of(replies: Iterable[Reply | Failure]) -> list[Tensor]:
+def numbers_of(replies: Iterable[Reply | Failure]) -> list[Weights]:
     """All that the replies carry to the server."""
     good = [reply for reply in replies if isinstance(reply, Reply)]
-    groups = [group for reply in good for group in (reply.model.parameters, reply.model.buffers, *reply.sent.values())]
-    return [value for group in groups for value in group.values()]
+    return [group for reply in good for group in (reply.model.parameters, reply.model.buffers, *reply.sent.values())]
 
 
-def look_for_infinities(tensors: Sequence[Tensor]) -> Callable[[], bool]:
+def look_for_infinities(groups: Sequence[Weights]) -> Callable[[], bool]:
     """Start looking whether all numbers are finite; the answer is there when it is asked for.
 
     It is no, too, where they are so large that their squares are not finite.
     """
     devices: dict[torch.device, list[Tensor]] = {}
-    for value in blocks_of(tensors) or tensors:
+    for value in pieces_of(groups):
         if _can_be_infinite(value) and value.numel():
             devices.setdefault(value.device, []).append(torch.view_as_real(value) if value.is_complex() else value)
     answers = [torch.stack(torch._foreach_norm(group)).isfinite().all() for group in devices.values()]

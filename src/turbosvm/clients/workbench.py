@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from turbosvm.blocks import copied, copy_into, laid_out
+from turbosvm.blocks import Layout, copied, copy_into, laid_out
 from turbosvm.errors import TurboSVMError
 from turbosvm.inputs import as_model_input
 from turbosvm.models.contract import Head
@@ -24,17 +24,20 @@ class Workbench:
         self._precision = precision
         self._parameters: Weights = dict(module.named_parameters())
         self._buffers: Weights = dict(module.named_buffers())
+        self._laid_out: ModelState | None = None
 
-    def laid_out(self) -> "Workbench":
+    def lay_out(self, parameters: Layout, buffers: Layout) -> None:
         """Have the module's numbers lie side by side in memory, so that one copy puts in or takes out all of them."""
-        places = laid_out({**self._parameters, **self._buffers})
-        for name, value in (*self._parameters.items(), *self._buffers.items()):
-            places[name].copy_(value.detach())
-            value.data = places[name]
+        self._laid_out = ModelState(laid_out(self._parameters, parameters), laid_out(self._buffers, buffers))
+        copy_into(self._laid_out.parameters, self._parameters)
+        copy_into(self._laid_out.buffers, self._buffers)
+        for name, value in self._parameters.items():
+            value.data = self._laid_out.parameters[name]
+        for name, value in self._buffers.items():
+            value.data = self._laid_out.buffers[name]
         for layer in self.module.modules():
             if isinstance(layer, nn.RNNBase):
                 layer.flatten_parameters = _stay  # type: ignore[method-assign]
-        return self
 
     def on(self, module: nn.Module) -> "Workbench":
         """A workbench like this one for another copy of the model."""
@@ -47,16 +50,20 @@ class Workbench:
 
     def load(self, model: ModelState) -> None:
         """Put a model's numbers in, in training mode."""
-        copy_into({**self._parameters, **self._buffers}, {**model.parameters, **model.buffers})
+        own = self._numbers()
+        copy_into(own.parameters, model.parameters)
+        copy_into(own.buffers, model.buffers)
         if not self.module.training:
             self.module.train()
 
     def state(self) -> ModelState:
         """Copy the module's numbers out of it."""
-        numbers = copied({**self._parameters, **self._buffers})
-        return ModelState(
-            {name: numbers[name] for name in self._parameters}, {name: numbers[name] for name in self._buffers}
-        )
+        own = self._numbers()
+        return ModelState(copied(own.parameters), copied(own.buffers))
+
+    def layouts(self) -> tuple[Layout, Layout]:
+        """How the parameters and the buffers of such a module may be laid out."""
+        return Layout(self._parameters), Layout(self._buffers)
 
     def run_at(self, weights: Weights, inputs: Tensor) -> tuple[Weights, Tensor, Tensor | None]:
         """Return weights that gradients can be asked for, the logits there, and what the head saw."""
@@ -109,6 +116,9 @@ class Workbench:
         self.module.train()
         sums = features.new_zeros((classes, features.shape[1])).index_add_(0, labels, features)
         return sums, torch.bincount(labels, minlength=classes)
+
+    def _numbers(self) -> ModelState:
+        return self._laid_out or ModelState(self._parameters, self._buffers)
 
     def run(self, inputs: Tensor, numbers: Weights | None = None) -> tuple[Tensor, Tensor | None]:
         """Return the logits, and what the head saw; None where the model does not call its head as a layer."""

@@ -68,7 +68,7 @@ class Adaptive:
     def merge(self, weights: Weights, cohort: Cohort, state: Weights) -> Merged:
         """Return the weights after one step of the optimiser."""
         moments, moved, after = ungrouped(state), {}, {}
-        means = weighted_means({name: cohort.parameters[name] for name in weights}, cohort.samples)
+        means = weighted_means(cohort.parameters, cohort.samples, weights)
         for name, value in weights.items():
             change = value - means[name]
             step = self._rule.step(value, change, {moment: tensors[name] for moment, tensors in moments.items()})

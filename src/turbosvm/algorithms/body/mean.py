@@ -39,4 +39,4 @@ class Mean:
     def merge(self, weights: Weights, cohort: Cohort, state: Weights) -> Merged:
         """Return the mean of the cohort's weights."""
         counts = cohort.samples if self.weighting == "samples" else torch.ones_like(cohort.samples)
-        return Merged(weighted_means({name: cohort.parameters[name] for name in weights}, counts), state, {})
+        return Merged(weighted_means(cohort.parameters, counts, weights), state, {})

@@ -37,7 +37,7 @@ class Momentum:
 
     def merge(self, weights: Weights, cohort: Cohort, state: Weights) -> Merged:
         """Return the weights moved along the new velocity."""
-        means = weighted_means({name: cohort.parameters[name] for name in weights}, cohort.samples)
+        means = weighted_means(cohort.parameters, cohort.samples, weights)
         velocity = {name: self.momentum * state[name] + (value - means[name]) for name, value in weights.items()}
         moved = {name: value - self.learning_rate * velocity[name] for name, value in weights.items()}
         return Merged(moved, velocity, {})
