@@ -7,6 +7,9 @@ from torch import Tensor
 
 from turbosvm.blocks import Block
 
+AT_A_TIME = 2**16
+"""Numbers of a model that are averaged at a time on the CPU, so that what is needed on the way stays in its caches."""
+
 
 def shares(samples: Tensor) -> Tensor:
     """|D_n| / |D_G| of each client, in float64 so that large counts keep their digits."""
@@ -19,8 +22,15 @@ def weighted_mean(stacked: Tensor, samples: Tensor) -> Tensor:
 
     Numbers on which all clients agree (a frozen layer, a mask of infinities) come out exactly as they went in.
     """
+    parts = stacked.reshape(len(stacked), -1)
+    size = max(1, parts.shape[1]) if stacked.is_cuda else AT_A_TIME
+    weights = shares(samples).to(stacked)
+    return torch.cat([_mean(part, weights) for part in parts.split(size, dim=1)]).view(stacked.shape[1:])
+
+
+def _mean(stacked: Tensor, weights: Tensor) -> Tensor:
     first = stacked[0]
-    mean: Tensor = first + torch.tensordot(shares(samples).to(stacked), stacked - first, dims=1)
+    mean: Tensor = first + torch.tensordot(weights, stacked - first, dims=1)
     return torch.where((stacked == first).all(dim=0), first, mean)
 
 

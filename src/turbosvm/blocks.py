@@ -31,16 +31,34 @@ class Layout:
         found = {}
         for name, (kind, start, shape) in self._places.items():
             part = pieces[kind].narrow(-1, start, shape.numel())
-            found[name] = part.view(*part.shape[:-1], *shape)
+            found[name] = part.view((*part.shape[:-1], *shape))
         return found
 
 
 class Block(dict[str, Tensor]):
-    """Tensors with the pieces of memory that they lie in."""
+    """Tensors with the pieces of memory that they lie in; these may be a row each of what several blocks lie in."""
 
-    def __init__(self, layout: Layout, pieces: Sequence[Tensor]) -> None:
+    def __init__(self, layout: Layout, pieces: Sequence[Tensor], row: "tuple[Rows, int] | None" = None) -> None:
         super().__init__(layout.tensors(pieces))
-        self.layout, self.pieces = layout, tuple(pieces)
+        self.layout, self.pieces, self.row = layout, tuple(pieces), row
+
+
+class Rows:
+    """Room for several blocks of one layout, so that stacking them takes no copy."""
+
+    def __init__(self, layout: Layout, count: int, device: torch.device) -> None:
+        self.layout, self._count = layout, count
+        pairs = zip(layout.sizes, layout.kinds, strict=True)
+        self._pieces = [torch.zeros(count, size, dtype=kind, device=device) for size, kind in pairs]
+
+    def block(self, index: int) -> Block:
+        """One of them."""
+        return Block(self.layout, [piece[index] for piece in self._pieces], (self, index))
+
+    def stacked(self, rows: Sequence[int]) -> Block:
+        """Some of them, stacked; all of them as they lie there."""
+        every = list(rows) == list(range(self._count))
+        return Block(self.layout, self._pieces if every else [piece[list(rows)] for piece in self._pieces])
 
 
 def laid_out(like: Mapping[str, Tensor], layout: Layout | None = None) -> Block:
@@ -73,6 +91,9 @@ def stacked(each: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """Tensors of the same names, stacked along a first axis."""
     if same_layout(each):
         blocks: Sequence[Block] = each  # type: ignore[assignment]
+        rows = [block.row for block in blocks if block.row]
+        if len(rows) == len(blocks) and len({id(room) for room, _ in rows}) == 1:
+            return rows[0][0].stacked([index for _, index in rows])
         return Block(
             blocks[0].layout, [torch.stack(rows) for rows in zip(*(one.pieces for one in blocks), strict=True)]
         )

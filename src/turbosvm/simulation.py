@@ -188,7 +188,7 @@ class HeldOut:
     ) -> None:
         self._data, self._samples, self._device, self._precision = federation.data, samples, device, precision
         for user in federation.split.held_out:
-            self._data.user(user)  # refuses labels that are no classes
+            self._data.labels_of(user)  # refuses those that are no classes
         offsets = self._data.offsets
         own = [np.arange(offsets[user], offsets[user + 1]) for user in federation.split.held_out]
         self._places = np.concatenate(own)

@@ -12,6 +12,7 @@ of all samples on the `Stage`; a client's own numbers in its lane; the samples i
 import gc
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from turbosvm.algorithms.rules import Algorithm
 from turbosvm.blocks import Layout, copied, copy_into, laid_out
-from turbosvm.clients.local import Assignments, Call, absent, advance, answer, assign, failure_of
+from turbosvm.clients.local import Assignments, Call, absent, advance, answer, assign, failure_of, room_for
 from turbosvm.clients.memory import ClientMemory
 from turbosvm.clients.replies import Failure, Reply
 from turbosvm.clients.training import LocalTraining, batches
@@ -34,6 +35,16 @@ from turbosvm.types import ModelState, Weights
 
 Key = tuple[int, tuple[str, ...], tuple[str, ...]]
 """What makes one recorded step differ from another: the batch's size, and which numbers a client has and carries."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One client's work: where on the stage the order of its samples begins, the sizes of its batches, room for it."""
+
+    client: int
+    start: int
+    sizes: list[int]
+    room: ModelState
 
 
 class UnrecordableError(Exception):
@@ -54,23 +65,23 @@ class Lanes:
     ) -> None:
         self._data, self._samples, self._training = data, samples, training
         largest = int(data.counts[data.counts.argsort()[-most_clients:]].sum())
-        layouts = benches[0].layouts()
+        self._layouts = benches[0].layouts()
         for bench in benches:
-            bench.lay_out(*layouts)
-        self._stage = Stage(benches[0].device, layouts, largest * training.epochs)
+            bench.lay_out(*self._layouts)
+        self._stage = Stage(benches[0].device, self._layouts, largest * training.epochs)
         met: set[Key] = set()
         self._lanes = [Lane(bench, self._stage, samples, algorithm, training, met) for bench in benches]
 
     def train(self, call: Call, ids: Sequence[int], memory: ClientMemory) -> list[Reply | Failure]:
         """Train each client from the same start; the replies come in the clients' order."""
         failures = {client: failure for client in ids if (failure := self._refused(client, call))}
-        waiting = [client for client in ids if client not in failures]
-        waiting.sort(key=lambda client: -int(self._data.counts[client]))  # long ones first, so that none ends alone
-        places = self._stage.prepare(call, self._orders(waiting, call))
-        replies: dict[int, Reply | Failure] = dict(failures)
+        present = [client for client in ids if client not in failures]
+        places = self._stage.prepare(call, self._orders(present, call))
+        room = room_for(present, self._layouts, self._stage.device)
+        jobs = [Job(client, places[client], self._sizes(client), room[client]) for client in present]
         with self._streams():
-            self._run(waiting, places, memory, replies)
-        return [replies[client] for client in ids]
+            replies = self._run(jobs, memory)
+        return [failures[client] if client in failures else replies[client] for client in ids]
 
     @contextmanager
     def _streams(self) -> Iterator[None]:
@@ -85,27 +96,24 @@ class Lanes:
             for lane in self._lanes:
                 main.wait_stream(lane.stream)
 
-    def _run(
-        self,
-        waiting: list[int],
-        places: Mapping[int, int],
-        memory: ClientMemory,
-        replies: dict[int, Reply | Failure],
-    ) -> None:
-        """Give each lane that has nothing to do a client; start the next step in each, in turn."""
+    def _run(self, jobs: Sequence[Job], memory: ClientMemory) -> dict[int, Reply | Failure]:
+        """Give each lane that has nothing to do a client; start the next step in each lane, in turn."""
+        waiting = sorted(jobs, key=lambda job: -len(job.sizes))  # long ones first, so that none ends alone
+        replies: dict[int, Reply | Failure] = {}
         busy: dict[Lane, tuple[int, Generator[None, None, Reply]]] = {}
         while waiting or busy:
             for lane in self._lanes:
                 if lane not in busy and waiting:
-                    client = waiting.pop(self._best(lane, waiting))
-                    busy[lane] = client, lane.train(client, places[client], self._sizes(client), memory)
+                    job = waiting.pop(lane.best(waiting))
+                    busy[lane] = job.client, lane.train(job, memory)
                 if lane in busy and (reply := _next(*busy[lane])):
                     replies[reply.client] = reply
                     del busy[lane]
+        return replies
 
     def _refused(self, client: int, call: Call) -> Failure | None:
         try:
-            self._data.user(client)  # labels that are no classes would stop the whole GPU
+            self._data.labels_of(client)  # such as are no classes would stop the whole GPU
         except TurboSVMError as error:
             return Failure(client, str(error))
         return absent(client, self._data, self._training, call.moment)
@@ -124,12 +132,6 @@ class Lanes:
         count, size = int(self._data.counts[client]), self._training.batch_size
         epoch = [size] * (count // size) + [count % size] * (count % size > 0)
         return epoch * self._training.epochs
-
-    def _best(self, lane: "Lane", waiting: Sequence[int]) -> int:
-        """The place of the first client whose batches the lane has met before, else of the first."""
-        sizes = lane.sizes
-        known = (place for place, client in enumerate(waiting) if self._sizes(client)[-1] in sizes)
-        return next(known, 0)
 
 
 def _next(client: int, steps: Generator[None, None, Reply]) -> Reply | Failure | None:
@@ -207,33 +209,32 @@ class Lane:
         self._recorded: dict[Key, tuple[torch.cuda.CUDAGraph, tuple[str, ...]]] = {}
         self._pool: Any = None
 
-    @property
-    def sizes(self) -> set[int]:
-        """The sizes of batches for which steps are recorded."""
-        return {size for size, _, _ in self._recorded}
+    def best(self, jobs: Sequence[Job]) -> int:
+        """The place of the first job whose last batch is of a size that is recorded here; else of the first."""
+        recorded = {size for size, _, _ in self._recorded}
+        return next((place for place, job in enumerate(jobs) if job.sizes[-1] in recorded), 0)
 
-    def train(
-        self, client: int, start: int, sizes: Sequence[int], memory: ClientMemory
-    ) -> Generator[None, None, Reply]:
-        """Start a client's work on the GPU, a step at a time; the samples' order begins at `start`."""
+    def train(self, job: Job, memory: ClientMemory) -> Generator[None, None, Reply]:
+        """Start a client's work on the GPU, a step at a time."""
         algorithm, bench = self._algorithm, self._bench
         torch.cuda.set_stream(self.stream)
-        self._kept.set(grouped(memory.recall(client, bench.device)))
+        self._kept.set(grouped(memory.recall(job.client, bench.device)))
         assigned = self._assigned()
         bench.load(self._stage.call.model)
-        self._cursor.fill_(start)
+        self._cursor.fill_(job.start)
         self._total.zero_()
         self._carried.set(algorithm.local.begin(assigned["local"]))
-        for size in sizes:
+        for size in job.sizes:
             torch.cuda.set_stream(self.stream)  # another lane's may have been set since
             self._step(size)
             yield
         torch.cuda.set_stream(self.stream)
-        count, seen = sum(sizes) // self._training.epochs, sum(sizes)
-        own = self._stage.order[start : start + count]
+        seen, steps = sum(job.sizes), len(job.sizes)
+        count = seen // self._training.epochs
+        own = self._stage.order[job.start : job.start + count]
         samples, loss = lambda: self._samples.at(own), self._total / seen
         carried = copied(self._carried.values)  # the places are the next client's soon
-        return answer(bench, algorithm, assigned, carried, client, samples, count, loss, len(sizes))
+        return answer(bench, algorithm, assigned, carried, job.client, samples, count, loss, steps, job.room)
 
     def _assigned(self) -> Assignments:
         kept = ungrouped(self._kept.values)

@@ -1,6 +1,6 @@
 """One client's local training on a workbench, whoever else trains beside it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -8,6 +8,7 @@ from torch import Tensor
 
 from turbosvm.algorithms.local.sgd import SGD
 from turbosvm.algorithms.rules import Algorithm, Assignment
+from turbosvm.blocks import Layout, Rows
 from turbosvm.clients.replies import Failure, Reply
 from turbosvm.clients.sampling import drops_out
 from turbosvm.clients.training import LocalTraining
@@ -28,6 +29,12 @@ class Call:
     model: ModelState
     shared: Mapping[str, Weights]
     moment: Moment
+
+
+def room_for(ids: Sequence[int], layouts: tuple[Layout, Layout], device: torch.device) -> dict[int, ModelState]:
+    """Room for each client's trained numbers, laid out so that the server need not copy them together."""
+    parameters, buffers = (Rows(layout, len(ids), device) for layout in layouts)
+    return {client: ModelState(parameters.block(row), buffers.block(row)) for row, client in enumerate(ids)}
 
 
 def absent(client: int, data: FederatedData, training: LocalTraining, moment: Moment) -> Failure | None:
@@ -70,8 +77,12 @@ def train_client(
     algorithm: Algorithm,
     training: LocalTraining,
     kept: Mapping[str, Weights],
+    room: ModelState | None = None,
 ) -> Reply:
-    """Take a step on each batch, batches being indices of the samples; `client` is a name, and may be anyone's."""
+    """Take a step on each batch, batches being indices of the samples; `client` is a name, and may be anyone's.
+
+    The trained numbers are put into `room`, where there is some.
+    """
     inputs, labels = samples
     assigned = assign(algorithm, call, kept, training.learning_rate, call.moment.round / call.moment.rounds)
     bench.load(call.model)
@@ -81,7 +92,7 @@ def train_client(
         indices = indices.to(bench.device)
         carried, loss = advance(bench, algorithm, assigned, carried, as_model_input(inputs[indices]), labels[indices])
         total, seen, steps = total + loss * len(indices), seen + len(indices), steps + 1
-    return answer(bench, algorithm, assigned, carried, client, lambda: samples, len(labels), total / seen, steps)
+    return answer(bench, algorithm, assigned, carried, client, lambda: samples, len(labels), total / seen, steps, room)
 
 
 def advance(
@@ -107,10 +118,11 @@ def answer(
     count: int,
     loss: Tensor,
     steps: int,
+    room: ModelState | None = None,
 ) -> Reply:
     """Make the reply of a client that has taken its last step; its `count` samples are fetched if a rule wants them."""
     classes = len(assigned["objective"].start.parameters[bench.head.weight])
-    trained = TrainedOnBench(bench.state(), steps, bench, samples, classes)
+    trained = TrainedOnBench(bench.state(room), steps, bench, samples, classes)
     left = {
         "objective": algorithm.objective.finish(trained, assigned["objective"]),
         "local": algorithm.local.finish(trained, carried, assigned["local"]),

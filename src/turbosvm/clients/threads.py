@@ -11,12 +11,13 @@ from queue import SimpleQueue
 import torch
 
 from turbosvm.algorithms.rules import Algorithm
-from turbosvm.clients.local import Call, absent, attempt, train_client
+from turbosvm.clients.local import Call, absent, attempt, room_for, train_client
 from turbosvm.clients.memory import ClientMemory
 from turbosvm.clients.replies import Failure, Reply
 from turbosvm.clients.training import LocalTraining, batches
 from turbosvm.clients.workbench import Workbench
 from turbosvm.data.federated import FederatedData
+from turbosvm.types import ModelState
 from turbosvm.workers import workers
 
 CPU = torch.device("cpu")
@@ -29,6 +30,7 @@ class Threads:
         self, benches: Sequence[Workbench], data: FederatedData, algorithm: Algorithm, training: LocalTraining
     ) -> None:
         self._count, self._data, self._algorithm, self._training = len(benches), data, algorithm, training
+        self._layouts = benches[0].layouts()
         self._free: SimpleQueue[Workbench] = SimpleQueue()
         for bench in benches:
             self._free.put(bench)
@@ -36,9 +38,11 @@ class Threads:
     def train(self, call: Call, ids: Sequence[int], memory: ClientMemory) -> list[Reply | Failure]:
         """Train each client from the same start; the replies come in the clients' order."""
 
+        room = room_for(ids, self._layouts, CPU)
+
         def one(client: int) -> Reply | Failure:
             return absent(client, self._data, self._training, call.moment) or attempt(
-                client, lambda: self._train(client, call, memory)
+                client, lambda: self._train(client, call, memory, room[client])
             )
 
         long_first = sorted(ids, key=lambda client: -int(self._data.counts[client]))  # so that none ends alone
@@ -46,13 +50,13 @@ class Threads:
             futures: dict[int, Future[Reply | Failure]] = {client: pool.submit(one, client) for client in long_first}
             return [futures[client].result() for client in ids]
 
-    def _train(self, client: int, call: Call, memory: ClientMemory) -> Reply:
+    def _train(self, client: int, call: Call, memory: ClientMemory, room: ModelState) -> Reply:
         moment, training = call.moment, self._training
         samples = self._data.user_tensors(client, CPU)
         order = batches(len(samples[1]), training, moment.seed, moment.round, client)
         bench = self._free.get()
         try:
             kept = memory.recall(client, CPU)
-            return train_client(bench, call, client, samples, order, self._algorithm, training, kept)
+            return train_client(bench, call, client, samples, order, self._algorithm, training, kept, room)
         finally:
             self._free.put(bench)

@@ -56,10 +56,14 @@ class Workbench:
         if not self.module.training:
             self.module.train()
 
-    def state(self) -> ModelState:
-        """Copy the module's numbers out of it."""
+    def state(self, room: ModelState | None = None) -> ModelState:
+        """Copy the module's numbers out of it, into `room` if there is some."""
         own = self._numbers()
-        return ModelState(copied(own.parameters), copied(own.buffers))
+        if room is None:
+            return ModelState(copied(own.parameters), copied(own.buffers))
+        copy_into(room.parameters, own.parameters)
+        copy_into(room.buffers, own.buffers)
+        return room
 
     def layouts(self) -> tuple[Layout, Layout]:
         """How the parameters and the buffers of such a module may be laid out."""

@@ -113,14 +113,18 @@ class FederatedData:
 
     def user(self, index: int) -> tuple[Array, Array]:
         """One user's inputs and labels, as views; labels are checked."""
-        own = slice(int(self.offsets[index]), int(self.offsets[index + 1]))
-        labels = self.labels[own]
+        labels = self.labels_of(index)
+        return self.inputs[int(self.offsets[index]) : int(self.offsets[index + 1])], labels
+
+    def labels_of(self, index: int) -> Array:
+        """One user's labels, checked."""
+        labels = self.labels[int(self.offsets[index]) : int(self.offsets[index + 1])]
         if len(labels) and not 0 <= labels.min() <= labels.max() < len(self.classes):
             raise TurboSVMError(
                 f"Data '{self.name}': user '{self.users[index]}' has labels from {labels.min()} to {labels.max()}; "
                 f"they must be 0 to {len(self.classes) - 1}, one for each class."
             )
-        return self.inputs[own], labels
+        return labels
 
     def user_tensors(self, index: int, device: torch.device) -> tuple[Tensor, Tensor]:
         """One user's inputs and labels on a device; images stay uint8, tokens and labels become int64."""
