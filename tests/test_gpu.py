@@ -1,5 +1,6 @@
 """What holds on a CUDA device; run with `pytest -m gpu` on a machine that has one."""
 
+import gc
 import math
 from time import perf_counter
 from typing import Any
@@ -7,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
 import turbosvm
 from tests.conftest import tiny_net
 from turbosvm.algorithms.catalogue import CATALOGUE
+from turbosvm.clients.lanes import Lanes
 from turbosvm.data.federated import FederatedData
 from turbosvm.heads import graphs
 from turbosvm.svm import gram
@@ -174,6 +177,7 @@ def test_the_head_step_is_fast_on_an_h200(size: tuple[int, int, int], most_secon
     embeddings, samples = heads(*size).cuda(), torch.ones(size[1])
     state = turbosvm.merge_heads(embeddings, samples).state
     torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated() - embeddings.nbytes
     laps = []
     for _ in range(5):
         torch.cuda.synchronize()
@@ -182,4 +186,84 @@ def test_the_head_step_is_fast_on_an_h200(size: tuple[int, int, int], most_secon
         torch.cuda.synchronize()
         laps.append(perf_counter() - start)
     assert sorted(laps)[2] <= most_seconds
-    assert torch.cuda.max_memory_allocated() <= most_gib * 2**30
+    assert torch.cuda.max_memory_allocated() - before <= most_gib * 2**30
+
+
+def test_a_run_leaves_nothing_on_the_gpu_but_its_model() -> None:
+    def run() -> int:
+        result = turbosvm.run(data=noise("femnist"), model="femnist", device="cuda", **FAST)
+        gc.collect()
+        own: int = sum(value.nbytes for value in result.model.state_dict().values())
+        return torch.cuda.memory_allocated() - own
+
+    first, second = run(), run()
+    assert abs(second - first) < 2**24
+
+
+class Asks(nn.Module):
+    """Its layers ask the GPU for a number, which a recorded step cannot."""
+
+    head_name = "head"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.scale, self.head = nn.Linear(4, 5), Scale(), nn.Linear(5, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.head(self.scale(self.body(inputs)).relu())  # type: ignore[no-any-return]
+
+
+class Scale(nn.Module):
+    def forward(self, inputs: Tensor) -> Tensor:
+        return inputs / max(1.0, float(inputs.abs().max()))
+
+
+def test_a_model_that_cannot_be_recorded_is_trained_one_client_after_another(tiny_data: FederatedData) -> None:
+    with pytest.warns(UserWarning, match="one after another.*layer 'scale' \\(Scale\\) cannot be recorded") as told:
+        fast = turbosvm.run(data=tiny_data, model=Asks(), device="cuda", **FAST)
+    assert len(told) == 1, [str(warning.message) for warning in told]
+    assert all(value.isfinite().all() for value in fast.model.parameters())
+    assert torch.tensor([1.0], device="cuda").item() == 1.0  # the GPU still works
+
+
+def test_too_little_memory_makes_smaller_groups_and_is_told(
+    tiny_data: FederatedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, asked = Lanes.train, []
+
+    def train(self: Lanes, *arguments: Any) -> Any:
+        asked.append(len(self._lanes))
+        if len(self._lanes) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return original(self, *arguments)
+
+    expected = turbosvm.run(data=tiny_data, model=tiny_net(), device="cuda", **FAST)
+    monkeypatch.setattr(Lanes, "train", train)
+    with pytest.warns(UserWarning, match="too small for 3 clients at a time; going on with 1"):
+        got = turbosvm.run(data=tiny_data, model=tiny_net(), device="cuda", **FAST)
+    assert asked == [3, 1, 1, 1, 1]
+    torch.testing.assert_close(got.model.state_dict(), expected.model.state_dict())
+
+
+def test_data_that_does_not_fit_visits_the_gpu_round_by_round(
+    tiny_data: FederatedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = turbosvm.run(data=tiny_data, model=tiny_net(), device="cuda", **FAST)
+    monkeypatch.setattr("turbosvm.data.samples.SHARE", 0.0)
+    got = turbosvm.run(data=tiny_data, model=tiny_net(), device="cuda", **FAST)
+    assert got.records.filter(regex="^(?!seconds_)").equals(expected.records.filter(regex="^(?!seconds_)"))
+
+
+def test_clients_that_diverge_are_found_although_the_server_goes_ahead(tiny_data: FederatedData) -> None:
+    settings = {**FAST, "client": {"batch_size": 2, "learning_rate": 1e30}, "max_failed_rounds": 0}
+    for algorithm in ("fedavg", "turbosvm"):
+        result = turbosvm.run(algorithm, data=tiny_data, model=tiny_net(), device="cuda", **settings)
+        assert result.stopped is not None
+        assert "is not finite" in str(result.records["failures"].iloc[0])
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
+def test_every_precision_trains(precision: str) -> None:
+    result = turbosvm.run(data=noise("small"), model="small", device="cuda", precision=precision, **FAST)
+    assert result.records["train_loss"].iloc[-1] < result.records["train_loss"].iloc[0] + 0.5
+    assert next(result.model.parameters()).dtype == torch.float32

@@ -17,6 +17,7 @@ def compare(
     head: options.Head = None,
     rounds: options.Rounds = None,
     seeds: Annotated[str | None, typer.Option(help="Seeds, with commas between them.")] = None,
+    engine: options.Engine = None,
     preset: options.Preset = "glyphs",
     config: options.ConfigFile = None,
     assign: options.Assignments = None,
@@ -27,10 +28,9 @@ def compare(
     from turbosvm.algorithms.catalogue import find_algorithm
     from turbosvm.cli.session import carry_out
 
+    given = {"data": data, "model": model, "head": head, "rounds": rounds, "engine": engine}
     configs = [
-        options.config_from(
-            name, preset, config, assign, as_published, data=data, model=model, head=head, rounds=rounds, seed=seed
-        )
+        options.config_from(name, preset, config, assign, as_published, **given, seed=seed)
         for name in dict.fromkeys(find_algorithm(name).name for name in algorithms)
         for seed in _parse_seeds(seeds)
     ]

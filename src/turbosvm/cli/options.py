@@ -23,6 +23,10 @@ Data = Annotated[
 Model = Annotated[str | None, typer.Option("--model", "-m", help="A built-in model, or your own as module:Class.")]
 Head = Annotated[str | None, typer.Option("--head", help="Name of the model's last linear layer.")]
 Rounds = Annotated[int | None, typer.Option("--rounds", "-r", help="Number of rounds.")]
+Engine = Annotated[
+    str | None,
+    typer.Option("--engine", help="How clients are trained: auto, sequential, threads (CPU) or graphs (CUDA)."),
+]
 AsPublished = Annotated[
     bool,
     typer.Option("--as-published", help="Behave like the paper's published code where that differs from the paper."),
@@ -48,6 +52,7 @@ def config_from(
         "model": {"name": given.get("model"), "head": given.get("head")},
         "rounds": given.get("rounds"),
         "seed": given.get("seed"),
+        "engine": given.get("engine"),
     }
     assigned = parse_assignments(assignments or ())
     refuse_another(assigned, algorithm, "What --set says")

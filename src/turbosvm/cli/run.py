@@ -17,6 +17,7 @@ def run(
     head: options.Head = None,
     rounds: options.Rounds = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
+    engine: options.Engine = None,
     preset: options.Preset = "glyphs",
     config: options.ConfigFile = None,
     assign: options.Assignments = None,
@@ -26,7 +27,6 @@ def run(
     """Run one algorithm on one data set, and save its records, table and curves."""
     from turbosvm.cli.session import carry_out
 
-    resolved = options.config_from(
-        algorithm, preset, config, assign, as_published, data=data, model=model, head=head, rounds=rounds, seed=seed
-    )
+    given = {"data": data, "model": model, "head": head, "rounds": rounds, "seed": seed, "engine": engine}
+    resolved = options.config_from(algorithm, preset, config, assign, as_published, **given)
     carry_out([resolved], out, resolved.algorithm.name)

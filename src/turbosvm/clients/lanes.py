@@ -10,6 +10,7 @@ of all samples on the `Stage`; a client's own numbers in its lane; the samples i
 """
 
 import gc
+import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -267,7 +268,8 @@ class Lane:
             raise UnrecordableError(f"{place} cannot be recorded in a CUDA graph: {in_one_line(error)}") from error
         finally:
             after, self._carried.names = self._carried.names, before
-            with suppress(RuntimeError):  # a capture that failed says so once more when it ends
+            with suppress(RuntimeError), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a recording that failed says so once more when it ends
                 graph.capture_end()
             if collecting:
                 gc.enable()
