@@ -1,7 +1,8 @@
 """A copy of a model for training: the same parameters and the same function, laid out and computed as suits the device.
 
-On the CPU, images lie channels last, which PyTorch's convolutions and poolings prefer. On CUDA, LSTMs run in kernels of
-our own. A copy is only taken if it gives the answers that the model gives: some models depend on the layout (`view`).
+On the CPU, images lie channels last, which PyTorch's convolutions and poolings prefer, and convolutions of one channel
+have a faster gradient. On CUDA, LSTMs run in kernels of our own. A copy is only taken if it gives the answers that the
+model gives: some models depend on the layout (`view`).
 """
 
 from copy import deepcopy
@@ -9,6 +10,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
+from turbosvm.layers.convolution import with_grey_convolutions
 from turbosvm.layers.lstm import QuickLSTM
 
 CLOSE = 1e-3
@@ -23,6 +25,7 @@ def quicken(module: nn.Module, inputs: Tensor) -> nn.Module:
             if type(layer) is nn.LSTM:
                 layer.__class__ = QuickLSTM
     else:
+        with_grey_convolutions(quick)
         quick = quick.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return quick if _agree(module, quick, inputs) else deepcopy(module)
 

@@ -13,18 +13,19 @@ def layer_that_draws(module: nn.Module, inputs: Tensor) -> str | None:
 
     Such numbers come from PyTorch's global generator, of which there is one for all clients.
     """
-    before, drawing = _drawn(inputs.device), ""
+    states: list[Tensor] = []
+    drawing: list[str] = []
 
-    def look(name: str, layer: nn.Module) -> None:
-        nonlocal before, drawing
-        now = _drawn(inputs.device)
-        if not drawing and not torch.equal(before, now):
-            drawing = _told(name, layer)
+    def enter(name: str, layer: nn.Module) -> None:  # noqa: ARG001
+        states.append(_generator_state(inputs.device))
 
-    with torch.random.fork_rng(), torch.no_grad(), _in_training(module), _hooked(module, after=look):
-        before = _drawn(inputs.device)
+    def leave(name: str, layer: nn.Module) -> None:
+        if not torch.equal(states.pop(), _generator_state(inputs.device)):
+            drawing.append(_told(name, layer))
+
+    with torch.random.fork_rng(), torch.no_grad(), _in_training(module), _hooked(module, enter, leave):
         module(inputs)
-    return drawing or None
+    return drawing[0] if drawing else None  # the innermost ends first
 
 
 @contextmanager
@@ -47,8 +48,8 @@ def _told(name: str, layer: nn.Module) -> str:
     return f"layer '{name}' ({kind})" if name else f"the model itself ({kind})"
 
 
-def _drawn(device: torch.device) -> Tensor:
-    """A fingerprint of how many random numbers have been drawn."""
+def _generator_state(device: torch.device) -> Tensor:
+    """What changes with each random number."""
     return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
 
 
