@@ -46,13 +46,13 @@ def test_mixed_precision_trains_float32_weights_nearly_as_float32_does(tiny_data
     )
     assert next(half.model.parameters()).dtype == torch.float32
     difference = full.model.head.weight - half.model.head.weight  # type: ignore[union-attr, operator]
-    assert 0 < difference.abs().max() < 0.05  # type: ignore[union-attr, operator]
+    assert 0 < difference.abs().max() < 0.05
 
 
 def test_only_bfloat16_casts() -> None:
     layer, inputs = torch.nn.Linear(2, 2), torch.ones(1, 2)
     kinds = []
     for name in ("float32", "bfloat16"):
-        with mixed(name, CPU):  # type: ignore[arg-type]
+        with mixed(name, CPU):
             kinds.append(layer(inputs).dtype)
     assert kinds == [torch.float32, torch.bfloat16]
