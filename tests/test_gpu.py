@@ -215,7 +215,7 @@ class Asks(nn.Module):
 
 class Scale(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
-        return inputs / max(1.0, float(inputs.abs().max()))
+        return inputs / max(1.0, float(inputs.detach().abs().max()))
 
 
 def test_a_model_that_cannot_be_recorded_is_trained_one_client_after_another(tiny_data: FederatedData) -> None:
