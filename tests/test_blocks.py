@@ -22,7 +22,7 @@ def numbers(seed: int) -> dict[str, Tensor]:
 
 
 def block(seed: int, layout: Layout) -> Block:
-    made = laid_out(numbers(seed), layout)
+    made = laid_out(layout, CPU)
     copy_into(made, numbers(seed))
     return made
 

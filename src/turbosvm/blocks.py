@@ -26,6 +26,11 @@ class Layout:
             self._places[name] = kind, self.sizes[kind], value.shape
             self.sizes[kind] += -(-value.numel() // _ALIGNED) * _ALIGNED
 
+    def pieces(self, device: torch.device, *rows: int) -> list[Tensor]:
+        """Zeros to lay such tensors out in; with `rows`, so many times."""
+        pairs = zip(self.sizes, self.kinds, strict=True)
+        return [torch.zeros(*rows, size, dtype=kind, device=device) for size, kind in pairs]
+
     def tensors(self, pieces: Sequence[Tensor]) -> dict[str, Tensor]:
         """The tensors in pieces of memory `[size]`; from `[C, size]`, each with a first axis."""
         found = {}
@@ -47,9 +52,7 @@ class Rows:
     """Room for several blocks of one layout, so that stacking them takes no copy."""
 
     def __init__(self, layout: Layout, count: int, device: torch.device) -> None:
-        self.layout, self._count = layout, count
-        pairs = zip(layout.sizes, layout.kinds, strict=True)
-        self._pieces = [torch.zeros(count, size, dtype=kind, device=device) for size, kind in pairs]
+        self.layout, self._count, self._pieces = layout, count, layout.pieces(device, count)
 
     def block(self, index: int) -> Block:
         """One of them."""
@@ -61,12 +64,9 @@ class Rows:
         return Block(self.layout, self._pieces if every else [piece[list(rows)] for piece in self._pieces])
 
 
-def laid_out(like: Mapping[str, Tensor], layout: Layout | None = None) -> Block:
-    """Zeros of the same names, shapes and types, all on the device of the first."""
-    layout = layout or Layout(like)
-    device = next((value.device for value in like.values()), None)
-    pairs = zip(layout.sizes, layout.kinds, strict=True)
-    return Block(layout, [torch.zeros(size, dtype=kind, device=device) for size, kind in pairs])
+def laid_out(layout: Layout, device: torch.device) -> Block:
+    """Zeros of a layout."""
+    return Block(layout, layout.pieces(device))
 
 
 @torch.no_grad()

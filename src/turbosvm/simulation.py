@@ -159,7 +159,7 @@ def simulate(
         metrics = None
         if due:
             with lend_to_global(plan.seed, "layers", number, "evaluation"):
-                metrics = held_out.evaluate(module)
+                metrics = held_out.evaluate(module, engine.side_by_side)
         watch.lap("evaluate")
         yield Round(
             number=number,
@@ -181,7 +181,7 @@ def simulate(
 
 
 class HeldOut:
-    """All samples of the held-out users, and how models are evaluated on them: in large batches, on all cores."""
+    """All samples of the held-out users, and how models are evaluated on them: in large batches."""
 
     def __init__(
         self, federation: Federation, samples: Samples | None, device: torch.device, precision: Precision
@@ -193,14 +193,15 @@ class HeldOut:
         own = [np.arange(offsets[user], offsets[user + 1]) for user in federation.split.held_out]
         self._places = np.concatenate(own)
 
-    def evaluate(self, module: nn.Module) -> Metrics:
-        """Evaluate a model on all of them."""
-        classes = len(self._data.classes)
-        with working_precision(self._precision, self._device):
-            if self._device.type == "cuda":
-                return evaluate_at(module, self._places, self._fetch, classes, 2048, precision=self._precision)
+    def evaluate(self, module: nn.Module, side_by_side: bool) -> Metrics:
+        """Evaluate a model on all of them; on the CPU, a batch a core if the model allows that."""
+        classes, precision = len(self._data.classes), self._precision
+        with working_precision(precision, self._device):
+            if self._device.type == "cuda" or not side_by_side:
+                size = 2048 if self._device.type == "cuda" else 512
+                return evaluate_at(module, self._places, self._fetch, classes, size, precision=precision)
             with workers(torch.get_num_threads()) as pool:
-                return evaluate_at(module, self._places, self._fetch, classes, 128, pool.map, self._precision)
+                return evaluate_at(module, self._places, self._fetch, classes, 128, pool.map, precision)
 
     def _fetch(self, places: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
         if self._samples and self._samples.resident:

@@ -1,5 +1,6 @@
 """Which way clients are trained, and what happens where that way proves impossible."""
 
+import json
 from typing import Any
 
 import pytest
@@ -140,3 +141,24 @@ def test_the_command_has_the_option(tmp_path: Any, capsys: pytest.CaptureFixture
     assert "engine: sequential" in next(tmp_path.glob("runs/*/*/config.yaml")).read_text()
     assert command("run", "fedavg", "--rounds", "1", "--engine", "warp", *few) == 2
     assert "engine" in capsys.readouterr().err
+
+
+def test_a_run_keeps_what_auto_meant(tiny_data: FederatedData, tmp_path: Any) -> None:
+    turbosvm.run(data=tiny_data, model=tiny_net(), out=tmp_path, **FAST)
+    about = json.loads(next(tmp_path.glob("*/environment.json")).read_text())
+    assert (about["engine"], about["precision"]) == ("threads", "float32")
+
+
+class AlwaysDraws(Draws):
+    """Draws when it is evaluated, too."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.head(inputs + torch.randn_like(inputs))  # type: ignore[no-any-return]
+
+
+def test_a_model_that_draws_in_evaluation_gives_the_same_records_each_time(tiny_data: FederatedData) -> None:
+    torch.manual_seed(0)
+    model = AlwaysDraws()
+    with pytest.warns(UserWarning, match="draws random numbers"):
+        one, two = (turbosvm.run(data=tiny_data, model=model, **FAST) for _ in range(2))
+    assert without_seconds(one).equals(without_seconds(two))

@@ -86,7 +86,7 @@ def flat(group: dict[str, Tensor]) -> Tensor:
     return torch.cat([value.double().flatten() for value in group.values()])
 
 
-def compare(
+def assert_alike(
     model: str, rule: str, engine: EngineName, device: str, precision: Precision | None, rounds: int, tolerance: float
 ) -> None:
     """Have the engine and the reference train the same clients from the same states; the states are the reference's.
@@ -135,17 +135,17 @@ def compare(
 
 @pytest.mark.parametrize("rule", RULES)
 def test_threads_compute_what_the_reference_computes(rule: str) -> None:
-    compare("small", rule, "threads", "cpu", None, rounds=3, tolerance=1e-10)
+    assert_alike("small", rule, "threads", "cpu", None, rounds=3, tolerance=1e-10)
 
 
 @pytest.mark.parametrize("model", ["femnist", "celeba", "shakespeare"])
 def test_threads_compute_what_the_reference_computes_whatever_the_model(model: str) -> None:
-    compare(model, "moon+scaffold", "threads", "cpu", None, rounds=2, tolerance=1e-10)
+    assert_alike(model, "moon+scaffold", "threads", "cpu", None, rounds=2, tolerance=1e-10)
 
 
 @pytest.mark.parametrize("model", SHAPES)
 def test_threads_agree_with_the_reference_in_float32(model: str) -> None:
-    compare(model, "fedavg", "threads", "cpu", "float32", rounds=1, tolerance=1e-4)
+    assert_alike(model, "fedavg", "threads", "cpu", "float32", rounds=1, tolerance=1e-4)
 
 
 @pytest.mark.gpu
@@ -154,7 +154,7 @@ def test_threads_agree_with_the_reference_in_float32(model: str) -> None:
 @pytest.mark.parametrize("model", SHAPES)
 def test_graphs_compute_what_the_reference_computes(model: str, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("turbosvm.clients.engine.LANES", 4)  # fewer than clients
-    compare(model, rule, "graphs", "cuda", None, rounds=3, tolerance=1e-8)
+    assert_alike(model, rule, "graphs", "cuda", None, rounds=3, tolerance=1e-8)
 
 
 @pytest.mark.gpu
@@ -165,7 +165,7 @@ def test_graphs_compute_what_the_reference_computes(model: str, rule: str, monke
 def test_graphs_agree_with_the_reference_in_float32(model: str, rule: str, precision: Precision) -> None:
     if model == "celeba" and ("amsgrad" in rule or "fafed" in rule):
         pytest.skip("a bias before BatchNorm has no gradient, and these rules make a whole step of its rounding")
-    compare(model, rule, "graphs", "cuda", precision, rounds=1, tolerance=1e-4)
+    assert_alike(model, rule, "graphs", "cuda", precision, rounds=1, tolerance=1e-4)
 
 
 def test_the_number_of_threads_does_not_change_a_single_bit() -> None:

@@ -8,6 +8,7 @@ graphs      on CUDA, several clients at a time, their steps replayed from CUDA g
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -31,7 +32,7 @@ from turbosvm.models.trace import layer_that_draws
 EngineName = Literal["auto", "sequential", "threads", "graphs"]
 
 LANES = 8
-"""Clients at a time on a GPU. More gain nothing where a client's work fills an eighth of it (measured)."""
+"""Clients at a time on a GPU: eight are faster than four, two or one at FEMNIST's workload; more were not tried."""
 
 
 def choose_engine(name: str, device: torch.device) -> EngineName:
@@ -89,19 +90,30 @@ class Engine:
     def train(self, call: Call, ids: Sequence[int], memory: ClientMemory) -> list[Reply | Failure]:
         """Train each client from the same start; the replies come in the clients' order."""
         while self._fast:
+            obstacle = None
             try:
                 return self._fast.train(call, ids, memory)
             except UnrecordableError as error:
-                self._give_up(str(error))
+                obstacle = str(error)
             except torch.OutOfMemoryError:
+                pass  # dealt with below: while an error is handled, it holds on to what it was about
+            if obstacle:
+                self._give_up(obstacle)
+            else:
                 self._shrink()
         data, algorithm, training = self._data, self._algorithm, self._training
         return list(train_clients(self.bench, call, data, ids, algorithm, training, memory))
 
+    @property
+    def side_by_side(self) -> bool:
+        """Whether several copies of the model run at a time, none of them drawing random numbers."""
+        return self._fast is not None
+
     def _probe(self) -> Tensor:
-        """Two inputs of someone's."""
-        someone = int(self._data.counts.argmax())
-        return as_model_input(self._data.user_tensors(someone, self.bench.device)[0][:2])
+        """Two inputs of the user who has most."""
+        first = self._data.offsets[self._data.counts.argmax()]
+        places = np.arange(first, min(first + 2, len(self._data.labels)))
+        return as_model_input(self._data.tensors(places, self.bench.device)[0])
 
     def _build(self, probe: Tensor) -> Fast | None:
         try:
@@ -109,11 +121,15 @@ class Engine:
                 self._give_up(f"{layer} draws random numbers")
                 return None
             benches = [self.bench.on(quicken(self.bench.module, probe)) for _ in range(self._width)]
+            return self._engine(benches)
         except torch.OutOfMemoryError:
-            return self._shrink()
+            pass
         except Exception as error:  # the person's own model may raise anything, when it runs or is copied
             self._give_up(f"something cannot be copied or run twice: {in_one_line(error)}")
             return None
+        return self._shrink()
+
+    def _engine(self, benches: list[Workbench]) -> Fast:
         if self._samples is None:
             keep_freed_memory()
             return Threads(benches, self._data, self._algorithm, self._training)

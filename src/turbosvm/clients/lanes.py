@@ -153,10 +153,10 @@ class Stage:
     """What is the same for all clients of a round, at fixed addresses."""
 
     def __init__(self, device: torch.device, layouts: tuple[Layout, Layout], capacity: int) -> None:
-        self.device, self._layouts = device, layouts
+        self.device = device
+        self._model = ModelState(*(laid_out(layout, device) for layout in layouts))
         self.order = torch.zeros(capacity, dtype=torch.int64, device=device)
         self.progress = torch.zeros((), dtype=torch.float64, device=device)
-        self._model: ModelState | None = None
         self._shared = Slots()
         self._call: Call | None = None
 
@@ -168,12 +168,8 @@ class Stage:
 
     def prepare(self, call: Call, orders: Mapping[int, Tensor]) -> dict[int, int]:
         """Put a round's numbers here; return where in `order` each client's samples begin."""
-        parameters, buffers = call.model.parameters, call.model.buffers
-        if self._model is None:
-            of_parameters, of_buffers = self._layouts
-            self._model = ModelState(laid_out(parameters, of_parameters), laid_out(buffers, of_buffers))
-        copy_into(self._model.parameters, parameters)
-        copy_into(self._model.buffers, buffers)
+        copy_into(self._model.parameters, call.model.parameters)
+        copy_into(self._model.buffers, call.model.buffers)
         self._shared.set(grouped(call.shared))
         self.progress.fill_(call.moment.round / call.moment.rounds)
         self._call = Call(self._model, ungrouped(self._shared.values), call.moment)
@@ -280,10 +276,8 @@ class Lane:
         places = self._stage.order[self._cursor + self._span[:size]]
         inputs, labels = self._samples.at(places)
         assigned, carried = self._assigned(), self._carried.values
-        with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", "RNN module weights"
-            )  # they lie as the lane wants them, not as cuDNN does
+        with warnings.catch_warnings():  # weights lie as the lane wants them, not as cuDNN does
+            warnings.filterwarnings("ignore", "RNN module weights")
             carried, loss = advance(self._bench, self._algorithm, assigned, carried, as_model_input(inputs), labels)
         self._carried.set(carried)
         self._total += loss * size

@@ -28,7 +28,7 @@ class Workbench:
 
     def lay_out(self, parameters: Layout, buffers: Layout) -> None:
         """Have the module's numbers lie side by side in memory, so that one copy puts in or takes out all of them."""
-        self._laid_out = ModelState(laid_out(self._parameters, parameters), laid_out(self._buffers, buffers))
+        self._laid_out = ModelState(laid_out(parameters, self.device), laid_out(buffers, self.device))
         copy_into(self._laid_out.parameters, self._parameters)
         copy_into(self._laid_out.buffers, self._buffers)
         for name, value in self._parameters.items():

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from turbosvm.algorithms.catalogue import find_algorithm
+from turbosvm.clients.engine import choose_engine
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.algorithm import build_algorithm
@@ -21,6 +22,7 @@ from turbosvm.experiment.config import Config
 from turbosvm.experiment.environment import describe_environment
 from turbosvm.experiment.folder import Record, RunFolder, record_of
 from turbosvm.models.contract import load_state
+from turbosvm.precision import choose_precision
 from turbosvm.simulation import Federation, simulate
 from turbosvm.types import ModelState
 
@@ -88,7 +90,8 @@ def run_experiment(
     folder = RunFolder(root, f"{config.algorithm.name}-seed{config.seed}") if root else None
     if folder:
         folder.write("config.yaml", config.to_yaml())
-        about = {**describe_environment(device), "data": describe_data(federation)}
+        how = {"engine": choose_engine(config.engine, device), "precision": choose_precision(config.precision, device)}
+        about = {**describe_environment(device), **how, "data": describe_data(federation)}
         folder.write("environment.json", json.dumps(about, indent=2) + "\n")
     records: list[Record] = []
     notes: list[str] = []

@@ -69,16 +69,14 @@ def _in_training(module: nn.Module) -> Iterator[None]:
 @contextmanager
 def _hooked(
     module: nn.Module,
-    before: Callable[[str, nn.Module], None] | None = None,
-    after: Callable[[str, nn.Module], None] | None = None,
+    before: Callable[[str, nn.Module], None],
+    after: Callable[[str, nn.Module], None],
 ) -> Iterator[None]:
     """Have functions called with each layer's name, before and after it runs."""
     hooks: list[RemovableHandle] = []
     for name, layer in module.named_modules():
-        if before:
-            hooks.append(layer.register_forward_pre_hook(lambda one, _, name=name: before(name, one)))
-        if after:
-            hooks.append(layer.register_forward_hook(lambda one, *_, name=name: after(name, one)))
+        hooks.append(layer.register_forward_pre_hook(lambda one, _, name=name: before(name, one)))
+        hooks.append(layer.register_forward_hook(lambda one, *_, name=name: after(name, one)))
     try:
         yield
     finally:
