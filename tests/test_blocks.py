@@ -1,5 +1,7 @@
 """Tensors side by side in memory: the same numbers as ordinary ones, in fewer operations."""
 
+from collections.abc import Mapping
+
 import torch
 from safetensors.torch import load, save
 from torch import Tensor
@@ -27,7 +29,7 @@ def block(seed: int, layout: Layout) -> Block:
     return made
 
 
-def same(one: dict[str, Tensor], two: dict[str, Tensor]) -> bool:
+def same(one: Mapping[str, Tensor], two: Mapping[str, Tensor]) -> bool:
     return list(one) == list(two) and all(
         torch.equal(value, two[name]) and value.dtype == two[name].dtype for name, value in one.items()
     )
@@ -54,7 +56,7 @@ def test_copies_share_nothing() -> None:
 def test_stacking_takes_no_copy_where_the_rows_lie_together() -> None:
     layout = Layout(numbers(0))
     rows = Rows(layout, 3, CPU)
-    blocks = [rows.block(index) for index in range(3)]
+    blocks = rows.blocks()
     for seed, each in enumerate(blocks):
         copy_into(each, numbers(seed))
     wanted = {name: torch.stack([numbers(seed)[name] for seed in range(3)]) for name in numbers(0)}

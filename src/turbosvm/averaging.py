@@ -5,7 +5,9 @@ from collections.abc import Collection, Mapping
 import torch
 from torch import Tensor
 
+from turbosvm import averaging_cuda
 from turbosvm.blocks import Block
+from turbosvm.transfer import sent_to
 
 AT_A_TIME = 2**16
 """Numbers of a model that are averaged at a time on the CPU, so that what is needed on the way stays in its caches."""
@@ -22,9 +24,11 @@ def weighted_mean(stacked: Tensor, samples: Tensor) -> Tensor:
 
     Numbers on which all clients agree (a frozen layer, a mask of infinities) come out exactly as they went in.
     """
+    weights = sent_to(shares(samples).to(stacked.dtype), stacked.device)
+    if averaging_cuda.takes(stacked):
+        return averaging_cuda.mean(stacked, weights)
     parts = stacked.reshape(len(stacked), -1)
     size = max(1, parts.shape[1]) if stacked.is_cuda else AT_A_TIME
-    weights = shares(samples).to(stacked)
     return torch.cat([_mean(part, weights) for part in parts.split(size, dim=1)]).view(stacked.shape[1:])
 
 
@@ -36,7 +40,7 @@ def _mean(stacked: Tensor, weights: Tensor) -> Tensor:
 
 def weighted_means(
     stacked: Mapping[str, Tensor], samples: Tensor, names: Collection[str] | None = None
-) -> dict[str, Tensor]:
+) -> Mapping[str, Tensor]:
     """The weighted mean of each, or of those of some names; of all of them at once, where they lie in a block."""
     chosen = stacked.keys() if names is None else names
     if isinstance(stacked, Block):

@@ -1,16 +1,17 @@
 """Named tensors that lie side by side in one piece of memory (a piece for each type), so that one copy moves them all.
 
-A `Block` is an ordinary dictionary of tensors. The functions here take any dictionaries, and are fast where they are
+A `Block` is a mapping of names to tensors like any other. The functions here take any, and are fast where they are
 given blocks of one layout: one operation for all names instead of one for each. On a GPU, where starting an operation
 takes longer than carrying it out, that is most of what a server's step costs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-_ALIGNED = 64
+_ALIGNED = 32
 """Tensors begin at multiples of so many numbers; vector instructions want that."""
 
 
@@ -18,54 +19,80 @@ class Layout:
     """Where tensors of some names, shapes and types lie in pieces of memory, one for each type."""
 
     def __init__(self, like: Mapping[str, Tensor]) -> None:
+        self.names = tuple(like)
         self.kinds = list(dict.fromkeys(value.dtype for value in like.values()))
-        self.sizes = [0] * len(self.kinds)
+        self._lengths: list[list[int]] = [[] for _ in self.kinds]
+        """For each kind, the lengths of its tensors, each followed by that of the gap behind it."""
         self._places: dict[str, tuple[int, int, torch.Size]] = {}
         for name, value in like.items():
             kind = self.kinds.index(value.dtype)
-            self._places[name] = kind, self.sizes[kind], value.shape
-            self.sizes[kind] += -(-value.numel() // _ALIGNED) * _ALIGNED
+            self._places[name] = kind, len(self._lengths[kind]), value.shape
+            self._lengths[kind] += [value.numel(), -value.numel() % _ALIGNED]
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Bytes that the tensors take, without the gaps."""
+        return sum(shape.numel() * self.kinds[kind].itemsize for kind, _, shape in self._places.values())
 
     def pieces(self, device: torch.device, *rows: int) -> list[Tensor]:
-        """Zeros to lay such tensors out in; with `rows`, so many times."""
-        pairs = zip(self.sizes, self.kinds, strict=True)
-        return [torch.zeros(*rows, size, dtype=kind, device=device) for size, kind in pairs]
+        """Memory to lay such tensors out in, with zeros in the gaps; with `rows`, so many times."""
+        pairs = zip(self._lengths, self.kinds, strict=True)
+        pieces = [torch.empty(*rows, sum(lengths), dtype=kind, device=device) for lengths, kind in pairs]
+        for parts in self._split(pieces):
+            for gap in parts[1::2]:
+                if gap.numel():
+                    gap.zero_()
+        return pieces
 
     def tensors(self, pieces: Sequence[Tensor]) -> dict[str, Tensor]:
         """The tensors in pieces of memory `[size]`; from `[C, size]`, each with a first axis."""
-        found = {}
-        for name, (kind, start, shape) in self._places.items():
-            part = pieces[kind].narrow(-1, start, shape.numel())
-            found[name] = part.view((*part.shape[:-1], *shape))
-        return found
+        parts, rows = self._split(pieces), pieces[0].shape[:-1] if pieces else ()
+        return {name: parts[kind][index].view((*rows, *shape)) for name, (kind, index, shape) in self._places.items()}
+
+    def _split(self, pieces: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
+        return [piece.split(lengths, dim=-1) for piece, lengths in zip(pieces, self._lengths, strict=True)]
 
 
-class Block(dict[str, Tensor]):
+class Block(Mapping[str, Tensor]):
     """Tensors with the pieces of memory that they lie in; these may be a row each of what several blocks lie in."""
 
     def __init__(self, layout: Layout, pieces: Sequence[Tensor], row: "tuple[Rows, int] | None" = None) -> None:
-        super().__init__(layout.tensors(pieces))
         self.layout, self.pieces, self.row = layout, tuple(pieces), row
+
+    @cached_property
+    def _tensors(self) -> dict[str, Tensor]:
+        """Made when one is asked for: most blocks are only ever moved as a whole."""
+        return self.layout.tensors(self.pieces)
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._tensors[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.layout.names)
+
+    def __len__(self) -> int:
+        return len(self.layout.names)
 
 
 class Rows:
     """Room for several blocks of one layout, so that stacking them takes no copy."""
 
     def __init__(self, layout: Layout, count: int, device: torch.device) -> None:
-        self.layout, self._count, self._pieces = layout, count, layout.pieces(device, count)
+        self.layout, self.count, self.pieces = layout, count, layout.pieces(device, count)
 
-    def block(self, index: int) -> Block:
-        """One of them."""
-        return Block(self.layout, [piece[index] for piece in self._pieces], (self, index))
+    def blocks(self) -> list[Block]:
+        """Each of them."""
+        parts = [piece.unbind() for piece in self.pieces]
+        return [Block(self.layout, [rows[index] for rows in parts], (self, index)) for index in range(self.count)]
 
     def stacked(self, rows: Sequence[int]) -> Block:
         """Some of them, stacked; all of them as they lie there."""
-        every = list(rows) == list(range(self._count))
-        return Block(self.layout, self._pieces if every else [piece[list(rows)] for piece in self._pieces])
+        every = list(rows) == list(range(self.count))
+        return Block(self.layout, self.pieces if every else [piece[list(rows)] for piece in self.pieces])
 
 
 def laid_out(layout: Layout, device: torch.device) -> Block:
-    """Zeros of a layout."""
+    """Room for tensors of a layout; their numbers are not set."""
     return Block(layout, layout.pieces(device))
 
 
@@ -79,7 +106,7 @@ def copy_into(places: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> Non
         torch._foreach_copy_(list(places.values()), [values[name] for name in places])
 
 
-def copied(values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def copied(values: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     """The same numbers elsewhere, laid out in the ordinary way."""
     if isinstance(values, Block):
         return Block(values.layout, [piece.clone() for piece in values.pieces])
@@ -87,7 +114,7 @@ def copied(values: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: value.detach().clone(memory_format=ordinary) for name, value in values.items()}
 
 
-def stacked(each: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+def stacked(each: Sequence[Mapping[str, Tensor]]) -> Mapping[str, Tensor]:
     """Tensors of the same names, stacked along a first axis."""
     if same_layout(each):
         blocks: Sequence[Block] = each  # type: ignore[assignment]
@@ -105,8 +132,34 @@ def same_layout(each: Sequence[Mapping[str, Tensor]]) -> bool:
     return all(isinstance(one, Block) for one in each) and len({id(one.layout) for one in each}) == 1  # type: ignore[attr-defined]
 
 
+def as_laid_out(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """The same numbers in a block, where `like` is one of the same names."""
+    if not isinstance(like, Block) or isinstance(values, Block) or set(values) != set(like):
+        return values
+    block = laid_out(like.layout, like.pieces[0].device)
+    copy_into(block, values)
+    return block
+
+
+def nbytes(*groups: Mapping[str, Tensor]) -> int:
+    """Bytes that sending these tensors takes, uncompressed."""
+    return sum(
+        group.layout.nbytes if isinstance(group, Block) else sum(value.nbytes for value in group.values())
+        for group in groups
+    )
+
+
 def pieces_of(groups: Sequence[Mapping[str, Tensor]]) -> list[Tensor]:
     """All numbers of these tensors, in as few tensors as possible; blocks come with the zeros between their tensors."""
-    return [
-        piece for group in groups for piece in (group.pieces if isinstance(group, Block) else tuple(group.values()))
-    ]
+    rows: dict[Rows, set[int]] = {}
+    found: list[Tensor] = []
+    for group in groups:
+        if not isinstance(group, Block):
+            found += group.values()
+        elif not group.row:
+            found += group.pieces
+        else:
+            rows.setdefault(group.row[0], set()).add(group.row[1])
+    for room, some in rows.items():
+        found += room.pieces if len(some) == room.count else [piece[row] for row in some for piece in room.pieces]
+    return found

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from turbosvm.algorithms.rules import Algorithm
 from turbosvm.algorithms.server import ServerStep, init_server, merge
+from turbosvm.blocks import nbytes
 from turbosvm.clients.engine import Engine, choose_engine
 from turbosvm.clients.local import Call
 from turbosvm.clients.memory import ClientMemory
@@ -41,7 +42,7 @@ from turbosvm.models.contract import Head, load_state, state_of
 from turbosvm.precision import Precision, choose_precision, working_precision
 from turbosvm.randomness import lend_to_global
 from turbosvm.stopwatch import Stopwatch
-from turbosvm.types import Diagnostics, ModelState, Moment, ServerState, nbytes
+from turbosvm.types import Diagnostics, ModelState, Moment, ServerState
 from turbosvm.workers import workers
 
 
@@ -134,14 +135,17 @@ def simulate(
     name, most = choose_engine(plan.engine, device), plan.clients_per_round
     engine = Engine(name, bench, data, samples, algorithm, plan.training, most, notes.append)
     standing = standing or begin(federation, algorithm, plan)
+    following = _cohort(federation, algorithm, plan, standing.round + 1)
     for number in range(standing.round + 1, plan.rounds + 1):
         watch = Stopwatch(bench.device)
         moment = Moment(number, plan.rounds, plan.seed)
         call = Call(standing.model, standing.server.shared, moment)
-        ids = _cohort(federation, algorithm, plan, number)
+        ids = following
         with working_precision(precision, device):
             sent = _trained(engine, call, federation, algorithm, plan, ids, standing.memory)
         watch.lap("train")
+        following = _cohort(federation, algorithm, plan, number + 1)
+        engine.expect(Moment(number + 1, plan.rounds, plan.seed), following)
         replies, step = _taken_in(federation, algorithm, plan, standing, sent, moment)
         failed = step if isinstance(step, str) else None
         merged: list[Reply] = []
@@ -153,11 +157,10 @@ def simulate(
             new = {reply.client: reply.kept for reply in merged if reply.kept is not None}
             memory = standing.memory.keeping(new)
             standing = Standing(number, standing.failed_rounds, step.model, step.state, memory)
-        load_state(module, standing.model)
         watch.lap("merge")
-        due = number % plan.evaluate_every == 0 or number == plan.rounds
         metrics = None
-        if due:
+        if number % plan.evaluate_every == 0 or number == plan.rounds:
+            load_state(module, standing.model)
             with lend_to_global(plan.seed, "layers", number, "evaluation"):
                 metrics = held_out.evaluate(module, engine.side_by_side)
         watch.lap("evaluate")

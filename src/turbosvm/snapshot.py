@@ -1,6 +1,7 @@
 """Where a run stands as one flat dictionary of tensors, and back: what a checkpoint file holds."""
 
 import torch
+from torch import Tensor
 
 from turbosvm.clients.memory import ClientMemory
 from turbosvm.errors import TurboSVMError
@@ -11,7 +12,7 @@ from turbosvm.types import ModelState, ServerState, Weights
 _CLIENT, _SHARED = "client.", "shared."
 
 
-def pack(standing: Standing) -> Weights:
+def pack(standing: Standing) -> dict[str, Tensor]:
     """Return every number that a run needs to go on, by names that tell what they are."""
     counts = {"round": torch.tensor(standing.round), "failed_rounds": torch.tensor(standing.failed_rounds)}
     server, memory = standing.server, standing.memory

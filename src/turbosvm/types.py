@@ -6,13 +6,10 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-Weights = dict[str, Tensor]
-"""Named tensors: a model's parameters, or its buffers."""
+from turbosvm.blocks import nbytes
 
-
-def nbytes(*groups: Weights) -> int:
-    """Bytes that sending these tensors takes, uncompressed."""
-    return sum(value.nbytes for group in groups for value in group.values())
+Weights = Mapping[str, Tensor]
+"""Named tensors, such as a model's parameters, or its buffers."""
 
 
 Diagnostics = Mapping[str, float | list[float]]
@@ -75,7 +72,7 @@ class ServerState:
 
     body: Weights
     head: Weights
-    shared: dict[str, Weights] = field(default_factory=dict)
+    shared: Mapping[str, Weights] = field(default_factory=dict)
     """What is sent to clients with the model, by the part of the algorithm that wants it."""
 
 

@@ -12,6 +12,7 @@ from tests.algorithms.rounds import cohort
 from turbosvm.algorithms.body.adaptive import Adaptive
 from turbosvm.algorithms.catalogue import find_algorithm
 from turbosvm.errors import TurboSVMError
+from turbosvm.types import Weights
 
 Make = Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]
 
@@ -63,7 +64,7 @@ def test_fedadagrad_is_pytorchs_from_the_same_accumulator() -> None:
 def test_reddis_form_two_rounds_by_hand(optimiser: Any) -> None:
     """Algorithm 2 of the paper, one number at a time: Delta is 2 and then 1 (the clients' mean minus the model)."""
     rule = Adaptive(optimiser, 0.1, beta1=0.5, beta2=0.75, eps=0.01, bias_correction=False, initial=0.0001)
-    weights = {"w": torch.tensor([1.0])}
+    weights: Weights = {"w": torch.tensor([1.0])}
     state = rule.init(weights)
     x, m, v = 1.0, 0.0, 0.0001
     for delta in (2.0, 1.0):

@@ -24,7 +24,7 @@ from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
 from turbosvm.grouping import grouped
 from turbosvm.models.contract import find_head, load_state, state_of
-from turbosvm.types import ModelState, Moment
+from turbosvm.types import ModelState, Moment, Weights
 
 SIGMA = 1 / (1 + exp(-1))
 
@@ -187,7 +187,7 @@ def test_fafed_by_hand() -> None:
 
 def test_fafeds_denominator_stays_for_the_whole_round() -> None:
     rule = Fafed(learning_rate=1.0, alpha=0.5, beta=0.0, rho=0.5)
-    start = {"weight": torch.zeros(1, 1)}
+    start: Weights = {"weight": torch.zeros(1, 1)}
     shared = {"rounds": torch.tensor(1.0), "m/weight": torch.tensor([[1.0]]), "v/weight": torch.tensor([[0.25]])}
     client = Assignment(ModelState(start, {}), shared, {}, 1.0, 0.1)
     carried, parameters = rule.begin(client), start

@@ -24,7 +24,7 @@ from turbosvm.models.contract import find_head, state_of
 from turbosvm.models.registry import build_model
 from turbosvm.precision import Precision, working_precision
 from turbosvm.simulation import Federation, Plan, begin
-from turbosvm.types import Moment
+from turbosvm.types import Moment, Weights
 
 SHAPES: dict[str, tuple[tuple[int, ...], int, float]] = {  # with the paper's learning rates
     "small": ((1, 28, 28), 62, 0.1),
@@ -65,8 +65,12 @@ def uneven(model: str, dtype: type = np.uint8) -> FederatedData:
     return FederatedData("uneven", inputs, labels, offsets, users, tuple(map(str, range(classes))), tokens=text)
 
 
-def groups_of(reply: Reply) -> dict[str, dict[str, Tensor]]:
-    groups = {"weights": reply.model.parameters, "buffers": reply.model.buffers, "loss": {"": reply.loss}}
+def groups_of(reply: Reply) -> dict[str, Weights]:
+    groups: dict[str, Weights] = {
+        "weights": reply.model.parameters,
+        "buffers": reply.model.buffers,
+        "loss": {"": reply.loss},
+    }
     groups |= {f"sent, {part}": sent for part, sent in reply.sent.items()}
     return groups | {f"kept, {part}": kept for part, kept in (reply.kept or {}).items()}
 
@@ -82,7 +86,7 @@ def distances(one: Reply, two: Reply) -> dict[str, float]:
     }
 
 
-def flat(group: dict[str, Tensor]) -> Tensor:
+def flat(group: Weights) -> Tensor:
     return torch.cat([value.double().flatten() for value in group.values()])
 
 

@@ -1,6 +1,6 @@
 """What every algorithm must do, whatever it is. A new row of the catalogue is picked up by itself."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -122,7 +122,7 @@ def every_tensor(*things: Any) -> list[Tensor]:
     for thing in things:
         if isinstance(thing, Tensor):
             found.append(thing.clone())
-        elif isinstance(thing, dict):
+        elif isinstance(thing, Mapping):
             found += every_tensor(*thing.values())
     return found
 

@@ -419,6 +419,7 @@ def test_it_needs_no_other_part_of_the_framework() -> None:
     ).stdout.splitlines()
     own = (
         "averaging",
+        "averaging_cuda",
         "blocks",
         "errors",
         "heads",
@@ -426,6 +427,7 @@ def test_it_needs_no_other_part_of_the_framework() -> None:
         "randomness",
         "stopwatch",
         "svm",
+        "transfer",
         "values",
         "version",
     )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from turbosvm.algorithms.rules import Algorithm
 from turbosvm.averaging import weighted_means
+from turbosvm.blocks import as_laid_out
 from turbosvm.models.contract import Head
 from turbosvm.types import Cohort, Diagnostics, ModelState, Moment, ServerState, Weights
 
@@ -37,6 +38,7 @@ def merge(
     population: int,
 ) -> ServerStep:
     """Merge a cohort, drawn from a population of that many clients, into the global model."""
+    buffers = model.buffers if algorithm.frozen_buffers else weighted_means(cohort.buffers, cohort.samples)
     body = algorithm.body.merge(_body(algorithm, model.parameters, head), cohort, state.body)
     parameters, head_state, diagnostics = body.weights, state.head, dict(body.diagnostics)
     if algorithm.head is not None:
@@ -48,7 +50,7 @@ def merge(
         part: rule.merge(state.shared.get(part, {}), cohort.sent.get(part, {}), cohort, population)
         for part, rule in algorithm.on_client().items()
     }
-    buffers = model.buffers if algorithm.frozen_buffers else weighted_means(cohort.buffers, cohort.samples)
+    parameters = as_laid_out(parameters, cohort.parameters)
     return ServerStep(ModelState(parameters, buffers), ServerState(body.state, head_state, shared), diagnostics)
 
 

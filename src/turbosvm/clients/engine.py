@@ -28,6 +28,7 @@ from turbosvm.errors import TurboSVMError, in_one_line, unknown
 from turbosvm.inputs import as_model_input
 from turbosvm.layers.quicken import quicken
 from turbosvm.models.trace import layer_that_draws
+from turbosvm.types import Moment
 
 EngineName = Literal["auto", "sequential", "threads", "graphs"]
 
@@ -56,6 +57,9 @@ class Fast(Protocol):
 
     def train(self, call: Call, ids: Sequence[int], memory: ClientMemory) -> list[Reply | Failure]:
         """Train each client from the same start; the replies come in the clients' order."""
+
+    def expect(self, moment: Moment, ids: Sequence[int]) -> None:
+        """Do what can be done for a round before it begins."""
 
 
 class Engine:
@@ -103,6 +107,11 @@ class Engine:
                 self._shrink()
         data, algorithm, training = self._data, self._algorithm, self._training
         return list(train_clients(self.bench, call, data, ids, algorithm, training, memory))
+
+    def expect(self, moment: Moment, ids: Sequence[int]) -> None:
+        """Tell of a round before it begins, while a GPU is still at work on the last."""
+        if self._fast:
+            self._fast.expect(moment, ids)
 
     @property
     def side_by_side(self) -> bool:

@@ -11,10 +11,12 @@ of all samples on the `Stage`; a client's own numbers in its lane; the samples i
 
 import gc
 import warnings
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,20 +34,43 @@ from turbosvm.errors import TurboSVMError, in_one_line
 from turbosvm.grouping import grouped, ungrouped
 from turbosvm.inputs import as_model_input
 from turbosvm.models.trace import watched
-from turbosvm.types import ModelState, Weights
+from turbosvm.types import ModelState, Moment, Weights
 
-Key = tuple[int, tuple[str, ...], tuple[str, ...]]
-"""What makes one recorded step differ from another: the batch's size, and which numbers a client has and carries."""
+
+class Key(NamedTuple):
+    """What makes one recorded step differ from another."""
+
+    size: int
+    """The batch's."""
+    first: bool
+    """Whether it is a client's first, which begins with the round's model."""
+    carried: tuple[str, ...]
+    kept: tuple[str, ...]
+    """Which numbers a client has."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One client's work: where on the stage the order of its samples begins, the sizes of its batches, room for it."""
+    """One client's work: where on the stage the order of its samples begins, and the sizes of its batches."""
 
     client: int
     start: int
     sizes: list[int]
-    room: ModelState
+
+
+@dataclass(frozen=True)
+class Programme:
+    """What is known of a round before it begins: who does what, who does nothing, and all samples in their order."""
+
+    moment: Moment
+    ids: tuple[int, ...]
+    jobs: list[Job]
+    failures: dict[int, Failure]
+    order: Tensor
+
+
+Rooms = Callable[[], dict[int, ModelState]]
+"""Gives room for each client's trained numbers: when it is first asked for, since the GPU should begin before."""
 
 
 class UnrecordableError(Exception):
@@ -70,34 +95,56 @@ class Lanes:
         for bench in benches:
             bench.lay_out(*self._layouts)
         self._stage = Stage(benches[0].device, self._layouts, largest * training.epochs)
+        self._expected: Programme | None = None
         met: set[Key] = set()
         self._lanes = [Lane(bench, self._stage, samples, algorithm, training, met) for bench in benches]
 
     def train(self, call: Call, ids: Sequence[int], memory: ClientMemory) -> list[Reply | Failure]:
         """Train each client from the same start; the replies come in the clients' order."""
-        failures = {client: failure for client in ids if (failure := self._refused(client, call))}
+        programme, self._expected = self._expected, None
+        if programme is None or (programme.moment, programme.ids) != (call.moment, tuple(ids)):
+            programme = self._programme(call.moment, ids)
+        self._stage.prepare(call, programme.order)
+        with self._streams() as main:
+
+            @cache
+            def rooms() -> dict[int, ModelState]:
+                with torch.cuda.stream(main):  # which all lanes have waited for
+                    return room_for([job.client for job in programme.jobs], self._layouts, self._stage.device)
+
+            replies = programme.failures | self._run(programme.jobs, memory, rooms)
+        return [replies[client] for client in ids]
+
+    def expect(self, moment: Moment, ids: Sequence[int]) -> None:
+        """Do what can be done for a round before it begins, while the GPU is still at work on the last."""
+        if self._samples.resident:  # others would take the places of those that are being read
+            self._expected = self._programme(moment, ids)
+
+    def _programme(self, moment: Moment, ids: Sequence[int]) -> Programme:
+        failures = {client: failure for client in ids if (failure := self._refused(client, moment))}
         present = [client for client in ids if client not in failures]
-        places = self._stage.prepare(call, self._orders(present, call))
-        room = room_for(present, self._layouts, self._stage.device)
-        jobs = [Job(client, places[client], self._sizes(client), room[client]) for client in present]
-        with self._streams():
-            replies = self._run(jobs, memory)
-        return [failures[client] if client in failures else replies[client] for client in ids]
+        starts = self._samples.bring(present)
+        orders = [start + self._shuffled(client, moment) for client, start in zip(present, starts, strict=True)]
+        places = [0, *accumulate(len(order) for order in orders)]
+        jobs = [Job(client, place, self._sizes(client)) for client, place in zip(present, places, strict=False)]
+        order = torch.cat([torch.empty(0, dtype=torch.int64), *orders]).pin_memory()
+        return Programme(moment, tuple(ids), jobs, failures, order)
 
     @contextmanager
-    def _streams(self) -> Iterator[None]:
+    def _streams(self) -> Iterator[torch.cuda.Stream]:
         """The lanes' streams begin when all work before is done, and all work after begins when theirs is done."""
         main = torch.cuda.current_stream(self._stage.device)
+        ready = main.record_event()
         for lane in self._lanes:
-            lane.stream.wait_stream(main)
+            lane.stream.wait_event(ready)
         try:
-            yield
+            yield main
         finally:
             torch.cuda.set_stream(main)
             for lane in self._lanes:
                 main.wait_stream(lane.stream)
 
-    def _run(self, jobs: Sequence[Job], memory: ClientMemory) -> dict[int, Reply | Failure]:
+    def _run(self, jobs: Sequence[Job], memory: ClientMemory, rooms: Rooms) -> dict[int, Reply | Failure]:
         """Give each lane that has nothing to do a client; start the next step in each lane, in turn."""
         waiting = sorted(jobs, key=lambda job: -len(job.sizes))  # long ones first, so that none ends alone
         replies: dict[int, Reply | Failure] = {}
@@ -106,27 +153,23 @@ class Lanes:
             for lane in self._lanes:
                 if lane not in busy and waiting:
                     job = waiting.pop(lane.best(waiting))
-                    busy[lane] = job.client, lane.train(job, memory)
+                    busy[lane] = job.client, lane.train(job, memory, rooms)
                 if lane in busy and (reply := _next(*busy[lane])):
                     replies[reply.client] = reply
                     del busy[lane]
         return replies
 
-    def _refused(self, client: int, call: Call) -> Failure | None:
+    def _refused(self, client: int, moment: Moment) -> Failure | None:
         try:
             self._data.labels_of(client)  # such as are no classes would stop the whole GPU
         except TurboSVMError as error:
             return Failure(client, str(error))
-        return absent(client, self._data, self._training, call.moment)
+        return absent(client, self._data, self._training, moment)
 
-    def _orders(self, clients: Sequence[int], call: Call) -> dict[int, Tensor]:
-        """Where each client's samples are, in the order in which it sees them."""
-        seed, number = call.moment.seed, call.moment.round
-        return {
-            client: start
-            + torch.cat(list(batches(int(self._data.counts[client]), self._training, seed, number, client)))
-            for client, start in zip(clients, self._samples.bring(clients), strict=True)
-        }
+    def _shuffled(self, client: int, moment: Moment) -> Tensor:
+        """The order in which a client sees its samples."""
+        count = int(self._data.counts[client])
+        return torch.cat(list(batches(count, self._training, moment.seed, moment.round, client)))
 
     def _sizes(self, client: int) -> list[int]:
         """The sizes of a client's batches."""
@@ -166,20 +209,14 @@ class Stage:
         assert self._call is not None  # noqa: S101 (a round is prepared before its clients train)
         return self._call
 
-    def prepare(self, call: Call, orders: Mapping[int, Tensor]) -> dict[int, int]:
-        """Put a round's numbers here; return where in `order` each client's samples begin."""
+    def prepare(self, call: Call, order: Tensor) -> None:
+        """Put a round's numbers here."""
         copy_into(self._model.parameters, call.model.parameters)
         copy_into(self._model.buffers, call.model.buffers)
         self._shared.set(grouped(call.shared))
         self.progress.fill_(call.moment.round / call.moment.rounds)
         self._call = Call(self._model, ungrouped(self._shared.values), call.moment)
-        if orders:
-            everything = torch.cat(list(orders.values())).pin_memory()
-            self.order[: len(everything)].copy_(everything, non_blocking=True)
-        places, start = {}, 0
-        for client, order in orders.items():
-            places[client], start = start, start + len(order)
-        return places
+        self.order[: len(order)].copy_(order, non_blocking=True)
 
 
 class Lane:
@@ -208,20 +245,18 @@ class Lane:
 
     def best(self, jobs: Sequence[Job]) -> int:
         """The place of the first job whose last batch is of a size that is recorded here; else of the first."""
-        recorded = {size for size, _, _ in self._recorded}
+        recorded = {key.size for key in self._recorded}
         return next((place for place, job in enumerate(jobs) if job.sizes[-1] in recorded), 0)
 
-    def train(self, job: Job, memory: ClientMemory) -> Generator[None, None, Reply]:
+    def train(self, job: Job, memory: ClientMemory, rooms: Rooms) -> Generator[None, None, Reply]:
         """Start a client's work on the GPU, a step at a time."""
         algorithm, bench = self._algorithm, self._bench
         torch.cuda.set_stream(self.stream)
         self._kept.set(grouped(memory.recall(job.client, bench.device)))
-        assigned = self._assigned()
-        bench.load(self._stage.call.model)
         self._cursor.fill_(job.start)
-        self._total.zero_()
-        self._carried.set(algorithm.local.begin(assigned["local"]))
-        for size in job.sizes:
+        self._step(job.sizes[0], first=True)
+        yield
+        for size in job.sizes[1:]:
             torch.cuda.set_stream(self.stream)  # another lane's may have been set since
             self._step(size)
             yield
@@ -231,32 +266,33 @@ class Lane:
         own = self._stage.order[job.start : job.start + count]
         samples, loss = lambda: self._samples.at(own), self._total / seen
         carried = copied(self._carried.values)  # the places are the next client's soon
-        return answer(bench, algorithm, assigned, carried, job.client, samples, count, loss, steps, job.room)
+        room = rooms()[job.client]
+        return answer(bench, algorithm, self._assigned(), carried, job.client, samples, count, loss, steps, room)
 
     def _assigned(self) -> Assignments:
         kept = ungrouped(self._kept.values)
         return assign(self._algorithm, self._stage.call, kept, self._training.learning_rate, self._stage.progress)
 
-    def _step(self, size: int) -> None:
+    def _step(self, size: int, first: bool = False) -> None:
         """Take the next step: from its recording, or, the first time that any lane takes such a step, by hand."""
-        key = (size, self._carried.names, self._kept.names)
+        key = Key(size, first, () if first else self._carried.names, self._kept.names)
         if key not in self._recorded:
             if key not in self._met:
                 self._met.add(key)
-                self._compute(size)
+                self._compute(size, first)
                 return
-            self._recorded[key] = self._record(size)
+            self._recorded[key] = self._record(size, first)
         graph, self._carried.names = self._recorded[key]
         graph.replay()
 
-    def _record(self, size: int) -> tuple[torch.cuda.CUDAGraph, tuple[str, ...]]:
+    def _record(self, size: int, first: bool) -> tuple[torch.cuda.CUDAGraph, tuple[str, ...]]:
         graph, before = torch.cuda.CUDAGraph(), self._carried.names
         collecting = gc.isenabled()
         gc.disable()  # what it would free, such as an older run's graphs, must not be freed during a recording
         graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
         try:
             with watched(self._bench.module) as inside:
-                self._compute(size)
+                self._compute(size, first)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
@@ -272,7 +308,11 @@ class Lane:
         self._pool = graph.pool()
         return graph, after
 
-    def _compute(self, size: int) -> None:
+    def _compute(self, size: int, first: bool) -> None:
+        if first:
+            self._bench.load(self._stage.call.model)
+            self._total.zero_()
+            self._carried.set(self._algorithm.local.begin(self._assigned()["local"]))
         places = self._stage.order[self._cursor + self._span[:size]]
         inputs, labels = self._samples.at(places)
         assigned, carried = self._assigned(), self._carried.values
@@ -289,7 +329,7 @@ class Slots:
 
     def __init__(self) -> None:
         self.names: tuple[str, ...] = ()
-        self._places: Weights = {}
+        self._places: dict[str, Tensor] = {}
 
     @property
     def values(self) -> Weights:

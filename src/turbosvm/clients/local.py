@@ -33,8 +33,8 @@ class Call:
 
 def room_for(ids: Sequence[int], layouts: tuple[Layout, Layout], device: torch.device) -> dict[int, ModelState]:
     """Room for each client's trained numbers, laid out so that the server need not copy them together."""
-    parameters, buffers = (Rows(layout, len(ids), device) for layout in layouts)
-    return {client: ModelState(parameters.block(row), buffers.block(row)) for row, client in enumerate(ids)}
+    parameters, buffers = (Rows(layout, len(ids), device).blocks() for layout in layouts)
+    return {client: ModelState(*pair) for client, *pair in zip(ids, parameters, buffers, strict=True)}
 
 
 def absent(client: int, data: FederatedData, training: LocalTraining, moment: Moment) -> Failure | None:

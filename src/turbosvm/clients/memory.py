@@ -11,9 +11,10 @@ import torch
 from safetensors.torch import load_file
 from safetensors.torch import save as to_safetensors
 
+from turbosvm.blocks import nbytes
 from turbosvm.files import cannot_write, write_atomically
 from turbosvm.grouping import grouped, ungrouped
-from turbosvm.types import Weights, nbytes
+from turbosvm.types import Weights
 
 Parts = Mapping[str, Weights]
 
@@ -49,7 +50,7 @@ class ClientMemory:
         """How much all clients together keep, wherever it lies."""
         return sum(nbytes(*self.recall(client, torch.device("cpu")).values()) for client in self._kept)
 
-    def recall(self, client: int, device: torch.device) -> dict[str, Weights]:
+    def recall(self, client: int, device: torch.device) -> Mapping[str, Weights]:
         """What a client kept, by part; nothing if it never took part."""
         kept = self._kept.get(client, {})
         flat = load_file(kept.path) if isinstance(kept, _OnDisk) else kept

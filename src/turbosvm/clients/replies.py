@@ -11,13 +11,15 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from turbosvm.blocks import pieces_of, same_layout, stacked
-from turbosvm.types import Cohort, ModelState, Weights, nbytes
+from turbosvm.blocks import nbytes, pieces_of, same_layout, stacked
+from turbosvm.types import Cohort, ModelState, Weights
 
 OnBadClient = Literal["skip", "abort", "replace"]
 """Leave it out; end the run; or put SMALL where a number is not finite, as the paper's published code does."""
 
 SMALL = 1e-5
+FEW = 4
+"""Norms that are computed one by one: of a few large tensors that takes fewer operations than all at once."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def gather(
     for reply in replies:
         if isinstance(reply, Failure):
             failures.append(reply)
-        elif not _like(reply, good) and (why := _misfit(reply, start)):
+        elif why := _misfit(reply, start):
             failures.append(Failure(reply.client, why))
         elif not sound and (name := _not_finite(reply, start)):
             mended = on_bad_client == "replace"
@@ -86,14 +88,6 @@ def stack(replies: Sequence[Reply]) -> Cohort:
     )
 
 
-def _like(reply: Reply, others: Sequence[Reply]) -> bool:
-    """Whether it is sure to fit since another does."""
-    if not others or reply.samples < 1:
-        return False
-    one, two = reply.model, others[0].model
-    return same_layout([one.parameters, two.parameters]) and same_layout([one.buffers, two.buffers])
-
-
 def _misfit(reply: Reply, start: ModelState) -> str | None:
     """What of a reply does not fit the model that was sent out."""
     if reply.samples < 1:
@@ -102,7 +96,7 @@ def _misfit(reply: Reply, start: ModelState) -> str | None:
         ("parameter", reply.model.parameters, start.parameters),
         ("buffer", reply.model.buffers, start.buffers),
     ):
-        for name, value in asked.items():
+        for name, value in () if same_layout([sent, asked]) else asked.items():
             if name not in sent:
                 return f"{kind} '{name}' is missing"
             if sent[name].shape != value.shape:
@@ -134,8 +128,14 @@ def look_for_infinities(groups: Sequence[Weights]) -> Callable[[], bool]:
     for value in pieces_of(groups):
         if _can_be_infinite(value) and value.numel():
             devices.setdefault(value.device, []).append(torch.view_as_real(value) if value.is_complex() else value)
-    answers = [torch.stack(torch._foreach_norm(group)).isfinite().all() for group in devices.values()]
+    answers = [torch.stack(_norms(group)).isfinite().all() for group in devices.values()]
     return lambda: all(answers)
+
+
+def _norms(values: list[Tensor]) -> list[Tensor]:
+    if len(values) <= FEW:
+        return [torch.linalg.vector_norm(value) for value in values]
+    return list(torch._foreach_norm(values))
 
 
 def first_not_finite(weights: Weights, before: Weights) -> str | None:

@@ -17,7 +17,7 @@ from turbosvm.clients.replies import Failure, Reply
 from turbosvm.clients.training import LocalTraining, batches
 from turbosvm.clients.workbench import Workbench
 from turbosvm.data.federated import FederatedData
-from turbosvm.types import ModelState
+from turbosvm.types import ModelState, Moment
 from turbosvm.workers import workers
 
 CPU = torch.device("cpu")
@@ -49,6 +49,9 @@ class Threads:
         with workers(self._count) as pool:
             futures: dict[int, Future[Reply | Failure]] = {client: pool.submit(one, client) for client in long_first}
             return [futures[client].result() for client in ids]
+
+    def expect(self, moment: Moment, ids: Sequence[int]) -> None:
+        """Nothing can be done before a round begins: the cores are at work already."""
 
     def _train(self, client: int, call: Call, memory: ClientMemory, room: ModelState) -> Reply:
         moment, training = call.moment, self._training

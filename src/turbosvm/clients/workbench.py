@@ -131,7 +131,9 @@ class Workbench:
         hook = layer.register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0]))
         try:
             with mixed(self._precision, self.device):
-                logits = self.module(inputs) if numbers is None else functional_call(self.module, numbers, (inputs,))
+                logits = (
+                    self.module(inputs) if numbers is None else functional_call(self.module, dict(numbers), (inputs,))
+                )
         finally:
             hook.remove()
         if self._precision == "bfloat16":

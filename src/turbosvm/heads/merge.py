@@ -33,6 +33,7 @@ from turbosvm.svm.arrays import Array, as_embeddings, refuse_not_finite, to_tens
 from turbosvm.svm.machine import unfit
 from turbosvm.svm.precision import full_precision, precisions, trusted
 from turbosvm.svm.solver import Fact
+from turbosvm.transfer import sent_to
 from turbosvm.values import as_whole
 
 Diagnostics = dict[str, Any]
@@ -133,7 +134,7 @@ def head_step(
         seen, own = voters[:, classes], {name: value[classes] for name, value in moments.items()}
     limits = options.limits(number, rounds)
     watch.lap("check")
-    stepped, told = _precise_step(StepInputs(seen, shares(votes).to(heads.device), own, limits), options, watch)
+    stepped, told = _precise_step(StepInputs(seen, sent_to(shares(votes), heads.device), own, limits), options, watch)
     head, own = stepped.embeddings, stepped.moments
     if sampled:
         head = _with_rows(weighted_mean(voters, votes), classes, head)

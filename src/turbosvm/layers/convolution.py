@@ -25,11 +25,12 @@ class GreyConv2d(nn.Conv2d):
 def with_grey_convolutions(module: nn.Module) -> None:
     """Put them in the place of convolutions of one channel, as far as those are of the ordinary kind."""
     for layer in module.modules():
-        if type(layer) is nn.Conv2d and layer.in_channels == 1 and _ordinary(layer):
+        if type(layer) is nn.Conv2d and layer.in_channels == 1 and is_same(layer):
             layer.__class__ = GreyConv2d
 
 
-def _ordinary(layer: nn.Conv2d) -> bool:
+def is_same(layer: nn.Conv2d) -> bool:
+    """Whether a convolution gives an output of its input's size, padded by zeros."""
     sizes = layer.kernel_size
     same = layer.padding in ("same", tuple(size // 2 for size in sizes)) and all(size % 2 for size in sizes)
     return same and (layer.stride, layer.dilation, layer.padding_mode) == ((1, 1), (1, 1), "zeros")

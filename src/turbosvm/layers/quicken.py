@@ -1,8 +1,8 @@
 """A copy of a model for training: the same parameters and the same function, laid out and computed as suits the device.
 
 On the CPU, images lie channels last, which PyTorch's convolutions and poolings prefer, and convolutions of one channel
-have a faster gradient. On CUDA, LSTMs run in kernels of our own. A copy is only taken if it gives the answers that the
-model gives: some models depend on the layout (`view`).
+have a faster gradient. On CUDA, LSTMs, and convolutions with pooling and ReLU, run in kernels of our own. A copy is
+only taken if it gives the answers that the model gives: some models depend on the layout (`view`).
 """
 
 from copy import deepcopy
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from turbosvm.layers.convolution import with_grey_convolutions
 from turbosvm.layers.lstm import QuickLSTM
+from turbosvm.layers.pooled import with_pooled_convolutions
 
 CLOSE = 1e-3
 """How far answers may differ, relative to the largest: rounding does, another function differs by more."""
@@ -24,6 +25,7 @@ def quicken(module: nn.Module, inputs: Tensor) -> nn.Module:
         for layer in quick.modules():
             if type(layer) is nn.LSTM:
                 layer.__class__ = QuickLSTM
+        with_pooled_convolutions(quick)
     else:
         with_grey_convolutions(quick)
         quick = quick.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

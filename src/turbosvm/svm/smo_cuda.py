@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from turbosvm.svm.smo import FLAT
+from turbosvm.transfer import sent_to
 
 try:
     import triton
@@ -110,7 +111,7 @@ else:
 
 def limits_tensor(cost: float, tol: float, device: torch.device) -> Tensor:
     """Put cost and tol where the programs read them, in float64: a number handed to a program would be rounded."""
-    return torch.tensor([cost, tol, FLAT], dtype=torch.float64, device=device)
+    return sent_to(torch.tensor([cost, tol, FLAT], dtype=torch.float64), device)
 
 
 def solve(

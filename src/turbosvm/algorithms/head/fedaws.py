@@ -56,7 +56,7 @@ class FedAwS:
         """Return the clients' mean embeddings, spread out by one step."""
         mean = weighted_mean(clients, samples)
         gradient, before = torch.func.grad_and_value(self.spread_loss)(mean)
-        step = self._rule.step(mean, gradient, state)
+        step = self._rule.step(mean, gradient, dict(state))
         told = {"spread_loss_before": float(before), "spread_loss_after": float(self.spread_loss(step.weights))}
         return MergedHead(step.weights, step.moments, told)
 

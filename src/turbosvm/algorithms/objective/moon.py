@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from turbosvm.algorithms.objective.plain import Plain
 from turbosvm.algorithms.rules import Assignment, Batch, Left, Trained
-from turbosvm.types import ModelState
+from turbosvm.types import ModelState, Weights
 from turbosvm.values import as_flag, as_not_negative, as_positive
 
 
@@ -64,6 +64,6 @@ class ModelContrastive(Plain):
         return self.contrast and self.mu > 0
 
 
-def _unpack(memory: dict[str, Tensor], like: ModelState) -> ModelState:
+def _unpack(memory: Weights, like: ModelState) -> ModelState:
     """A remembered model as it was: names of parameters and of buffers never meet."""
     return ModelState({name: memory[name] for name in like.parameters}, {name: memory[name] for name in like.buffers})
