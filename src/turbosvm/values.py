@@ -10,7 +10,8 @@ from turbosvm.errors import TurboSVMError
 def as_real(what: str, value: Any) -> float:
     """Return a finite number as a float."""
     try:
-        if isinstance(value, SupportsFloat) and not isinstance(value, bool | str | complex):
+        own = type(value) in (float, int)  # the others take twenty times as long to tell
+        if own or (isinstance(value, SupportsFloat) and not isinstance(value, bool | str | complex)):
             number = float(value)
             if isfinite(number):
                 return number

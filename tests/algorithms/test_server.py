@@ -118,3 +118,22 @@ def test_without_a_head_rule_the_body_rule_merges_all() -> None:
 def test_complex_buffers_are_averaged_too() -> None:
     merged = weighted_means({"angles": torch.tensor([[1 + 1j], [1 + 5j]])}, torch.tensor([1, 3]))
     assert merged["angles"].tolist() == [1 + 4j]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(1, 5), (3, 4, 7), (40, 3000), (2, 0)])
+def test_means_on_cuda_are_those_of_the_cpu(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    draw = torch.Generator().manual_seed(0)
+    stacked = torch.randn(shape, generator=draw, dtype=dtype)
+    samples = torch.randint(1, 100, (shape[0],), generator=draw)
+    if stacked.numel():
+        stacked[..., 0] = float("inf")  # a mask on which all agree
+        stacked[..., 1] = stacked[0, ..., 1]
+        stacked[0, ..., 2] = float("nan")
+    mean = weighted_mean(stacked.cuda(), samples).cpu()
+    torch.testing.assert_close(mean, weighted_mean(stacked, samples), equal_nan=True)
+    if stacked.numel():
+        assert torch.equal(mean[..., :2], stacked[0, ..., :2])
+        assert mean[..., 2].isnan().all()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal, get_args
 
 from turbosvm.errors import TurboSVMError, unknown
@@ -71,12 +71,12 @@ class HeadOptions:
             for name in names:
                 keep(name, getattr(part, name))
 
-    @property
+    @cached_property
     def kernel_function(self) -> Kernel:
         """The kernel with its coefficients."""
         return Kernel(self.kernel, self.degree, self.a, self.b)
 
-    @property
+    @cached_property
     def server_optimiser(self) -> Optimiser:
         """The optimiser with its coefficients."""
         return Optimiser(self.optimiser, self.learning_rate, self.beta1, self.beta2, self.eps)

@@ -144,7 +144,7 @@ else:
             inside = live[:, None] & (tap < SIDE * SIDE)[None, :] & (y >= 0) & (y < H) & (x >= 0) & (x < W)
             place = ((image[:, None] * (H // 2) + y // 2) * (W // 2) + x // 2) * N + n[None, :]
             mine = tl.load(chosen + place, mask=inside, other=4) == (y % 2) * 2 + x % 2
-            g = tl.load(arriving + place, mask=inside & mine, other=0.0)
+            g = tl.where(mine, tl.load(arriving + place, mask=inside, other=0.0), 0.0)
             w = tl.load(
                 weight + at[:, None] * C + channel[None, :],
                 mask=(at < SIDE * SIDE * N)[:, None] & (channel < C)[None, :],
@@ -257,20 +257,27 @@ class ConvolvePoolRelu(torch.autograd.Function):
         return of_inputs, of_weight, total[-1]
 
 
-PARTS = 128
+PARTS = 104
 """Programs that share the sums of the weights' gradient."""
 
+# The fastest shapes of those tried on an H200, eight clients side by side, at the two convolutions of FEMNIST's CNN.
+_GREY = {
+    "forward": {"ROWS": 64, "DEPTH": 32, "num_warps": 4, "num_stages": 1},
+    "of_inputs": {"ROWS": 64, "DEPTH": 32, "num_warps": 4, "num_stages": 1},
+    "of_weights": {"ROWS": 32, "DEPTH": 32, "num_warps": 4, "num_stages": 1},
+}
 _SHAPES = {
     "forward": {"ROWS": 32, "DEPTH": 32, "num_warps": 4, "num_stages": 3},
-    "of_inputs": {"ROWS": 64, "DEPTH": 64, "num_warps": 4, "num_stages": 3},
-    "of_weights": {"ROWS": 64, "DEPTH": 32, "num_warps": 4, "num_stages": 3},
+    "of_inputs": {"ROWS": 64, "DEPTH": 32, "num_warps": 4, "num_stages": 1},
+    "of_weights": {"ROWS": 128, "DEPTH": 32, "num_warps": 4, "num_stages": 1},
 }
 
 
 def _shape(kernel: str, inputs: int, outputs: int) -> dict[str, int]:
     """How much of its work a program does."""
     columns = inputs if kernel == "of_inputs" else outputs
-    return {**_SHAPES[kernel], "COLUMNS": min(64, max(16, triton.next_power_of_2(columns)))}
+    shape = _GREY[kernel] if inputs == 1 else _SHAPES[kernel]
+    return {**shape, "COLUMNS": min(64, max(16, triton.next_power_of_2(columns)))}
 
 
 def _precision() -> str:
