@@ -253,6 +253,8 @@ class Lane:
         algorithm, bench = self._algorithm, self._bench
         torch.cuda.set_stream(self.stream)
         self._kept.set(grouped(memory.recall(job.client, bench.device)))
+        assigned = self._assigned()
+        self._carried.set(algorithm.local.begin(assigned["local"]))
         self._cursor.fill_(job.start)
         self._step(job.sizes[0], first=True)
         yield
@@ -267,7 +269,7 @@ class Lane:
         samples, loss = lambda: self._samples.at(own), self._total / seen
         carried = copied(self._carried.values)  # the places are the next client's soon
         room = rooms()[job.client]
-        return answer(bench, algorithm, self._assigned(), carried, job.client, samples, count, loss, steps, room)
+        return answer(bench, algorithm, assigned, carried, job.client, samples, count, loss, steps, room)
 
     def _assigned(self) -> Assignments:
         kept = ungrouped(self._kept.values)
@@ -275,7 +277,7 @@ class Lane:
 
     def _step(self, size: int, first: bool = False) -> None:
         """Take the next step: from its recording, or, the first time that any lane takes such a step, by hand."""
-        key = Key(size, first, () if first else self._carried.names, self._kept.names)
+        key = Key(size, first, self._carried.names, self._kept.names)
         if key not in self._recorded:
             if key not in self._met:
                 self._met.add(key)
@@ -312,7 +314,6 @@ class Lane:
         if first:
             self._bench.load(self._stage.call.model)
             self._total.zero_()
-            self._carried.set(self._algorithm.local.begin(self._assigned()["local"]))
         places = self._stage.order[self._cursor + self._span[:size]]
         inputs, labels = self._samples.at(places)
         assigned, carried = self._assigned(), self._carried.values
