@@ -1,4 +1,4 @@
-"""What the benchmarks of scale and of the paper's table share: users, timed rounds, memory, and where it was measured."""
+"""What the benchmarks share: timed rounds, memory, tables, and where it was measured."""
 
 import ctypes
 import gc

@@ -20,6 +20,7 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from measuring import enough, hardware, in_ms, means, rounds_of, save, table, title
 
@@ -63,11 +64,12 @@ SHAPES = {
 }
 
 
-def counts_of(shape: Shape, draw: np.random.Generator) -> np.ndarray:
+def counts_of(shape: Shape, draw: np.random.Generator) -> npt.NDArray[np.int64]:
     """Samples of each user: log-normal, and scaled so that their mean is the shape's whatever the tail has drawn."""
     variance = np.log(1 + (shape.deviation / shape.mean) ** 2)
     drawn = draw.lognormal(-variance / 2, variance**0.5, shape.users)
-    return np.maximum(1, np.rint(drawn * shape.mean / drawn.mean())).astype(np.int64)
+    counts: npt.NDArray[np.int64] = np.maximum(1, np.rint(drawn * shape.mean / drawn.mean())).astype(np.int64)
+    return counts
 
 
 def random_data(task: str, shape: Shape) -> FederatedData:
@@ -149,9 +151,8 @@ def measure_task(task: str, device: str, seconds: float, quick: bool) -> Row:
 
 def tell(measured: Row) -> str:
     """One task's table."""
-    cells = [
-        ["algorithm", "rounds", "samples a round", "start, s", "ms a round", "train", "merge", "evaluate", "hours"]
-    ]
+    times = ["ms a round", "train", "merge", "evaluate", "hours"]
+    cells = [["algorithm", "rounds", "samples a round", "start, s", *times]]
     cells += [
         [
             row["algorithm"],

@@ -211,7 +211,8 @@ def tell_population(rows: list[Row]) -> str:
     cells = [["users", "open", "split", "first round", "cohort", "ms a round", "train", "merge", "MiB of the process"]]
     cells += [[f"{row['users']:,}", *(in_ms(row[name]) for name in names), in_mib(row["host_mib"])] for row in rows]
     exponent = growth([row["users"] for row in rows], [row["seconds"] for row in rows])
-    return f"Population (FedAvg, C = {COHORT}, two images a user; ms)\n\n{table(cells)}\na round grows as N^{exponent:.2f}\n"
+    about = f"Population (FedAvg, C = {COHORT}, two images a user; ms)"
+    return f"{about}\n\n{table(cells)}\na round grows as N^{exponent:.2f}\n"
 
 
 def tell_head(rows: list[Row], name: str, symbol: str, about: str) -> str:
