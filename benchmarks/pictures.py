@@ -15,7 +15,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from turbosvm.report.curves import COLOURS, save_figure
 
@@ -29,28 +29,28 @@ Row = dict[str, Any]
 
 
 def draw_rounds(files: Sequence[Measured]) -> Figure:
-    """Bars: milliseconds a round by contestant, one panel a task; ours are blue and red."""
-    figure = Figure(figsize=(4.2 * len(files) + 1.2, 2.9), layout="constrained", dpi=150)
-    panels = figure.subplots(1, len(files), squeeze=False)[0]
+    """Bars: milliseconds a round by contestant, one panel a task; ours are in colour."""
+    names = list(dict.fromkeys(one["name"] for measured in files for one in measured["contestants"]))
+    figure = Figure(figsize=(2.9 * len(files) + 1.6, 0.4 * len(names) + 1.3), layout="constrained", dpi=150)
+    panels = figure.subplots(1, len(files), sharey=True, squeeze=False)[0]
     for panel, measured in zip(panels, files, strict=True):
-        _draw_bars(panel, measured["contestants"])
-        task = TASKS.get(measured["task"], measured["task"])
-        panel.set_title(f"{task}, C = {measured['clients']}", fontsize=10)
-        panel.set_xlabel("ms a round (shorter is faster)")
+        _draw_bars(panel, names, {one["name"]: 1e3 * one["seconds"] for one in measured["contestants"]})
+        panel.set_title(f"{TASKS[measured['task']]}, C = {measured['clients']}", fontsize=10)
+        panel.set_xlabel("ms a round", fontsize=9)
+    panels[0].invert_yaxis()
     _say_where(figure, files[0])
     return figure
 
 
-def _draw_bars(panel: Axes, contestants: Sequence[Row]) -> None:
-    names = [one["name"] for one in contestants]
-    values = [1e3 * one["seconds"] for one in contestants]
-    colours = [_colour(name) for name in names]
-    bars = panel.barh(range(len(names)), values, color=colours, height=0.66)
-    panel.bar_label(bars, [_figure(value) for value in values], padding=3, fontsize=8)
+def _draw_bars(panel: Axes, names: Sequence[str], values: dict[str, float]) -> None:
+    places = [place for place, name in enumerate(names) if name in values]
+    here = [values[names[place]] for place in places]
+    bars = panel.barh(places, here, color=[_colour(names[place]) for place in places], height=0.66)
+    panel.bar_label(bars, [_figure(value) for value in here], padding=3, fontsize=8)
     panel.set_yticks(range(len(names)), names, fontsize=9)
-    panel.invert_yaxis()
-    panel.set_xlim(0, 1.18 * max(values))
+    panel.set_xlim(0, 1.22 * max(here))
     panel.tick_params(axis="x", labelsize=8)
+    panel.xaxis.set_major_locator(MaxNLocator(5))
     panel.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     panel.grid(axis="x", alpha=0.25)
     panel.set_axisbelow(True)
@@ -75,7 +75,8 @@ def draw_clients(measured: Measured) -> Figure:
         rows = [row for row in measured["clients"] if row["algorithm"] == "fedavg" and "failed" not in row]
         _draw_linear(panel, [row["clients"] for row in rows], [row[name] for row in rows])
         _dress(panel, title, "clients a round, C", base=2)
-    _say_where(figure, measured)
+    work = measured["work"]
+    _say_where(figure, measured, f"{work['model']} model, K = {work['classes']}, {work['samples']} images a client")
     return figure
 
 
@@ -129,8 +130,9 @@ def _dress(panel: Axes, title: str, label: str, base: int) -> None:
     panel.set_title(title, fontsize=10)
     panel.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     panel.yaxis.set_major_formatter(lambda value, _: _figure(value))
-    panel.yaxis.set_major_locator(LogLocator(numticks=7))
-    panel.xaxis.set_minor_formatter(NullFormatter())
+    low, high = panel.get_ylim()
+    panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 500 * low else (1,), numticks=12))
+    panel.xaxis.set_minor_locator(NullLocator())
     panel.yaxis.set_minor_formatter(NullFormatter())
     panel.grid(alpha=0.25)
     panel.spines[["top", "right"]].set_visible(False)
@@ -142,9 +144,10 @@ def _figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _say_where(figure: Figure, measured: Measured) -> None:
+def _say_where(figure: Figure, measured: Measured, *more: str) -> None:
     about = measured["hardware"]
-    figure.suptitle(f"{about['device']}, PyTorch {about['packages']['torch'].partition('+')[0]}", fontsize=11)
+    version = about["packages"]["torch"].partition("+")[0]
+    figure.suptitle(", ".join((about["device"], f"PyTorch {version}", *more)), fontsize=10)
 
 
 def pictures_of(files: Sequence[Measured]) -> dict[str, Figure]:
