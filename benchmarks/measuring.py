@@ -139,7 +139,8 @@ def hardware(device: torch.device) -> dict[str, Any]:
     """What it was measured on."""
     about = describe_environment(device)
     if device.type == "cpu":
-        about["device"] = f"{torch.get_num_threads()} threads of {_processor()}"
+        threads = torch.get_num_threads()
+        about["device"] = f"{threads} {'thread' if threads == 1 else 'threads'} of {_processor()}"
     return {**about, "kind": device.type}
 
 

@@ -174,7 +174,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs/images"), metavar="FOLDER")
     parser.add_argument("--kind", choices=KINDS, default="svg")
     chosen = parser.parse_args()
-    mpl.rcParams["svg.hashsalt"] = "turbosvm"  # the same figures make the same file
+    mpl.rcParams["svg.hashsalt"] = "turbosvm"  # so that ids do not differ from one drawing to the next
     files = [json.loads(path.read_text()) for path in chosen.files]
     for name, figure in pictures_of(files).items():
         path = chosen.out / f"{name}.{chosen.kind}"
