@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from measuring import hardware, save
 
 from turbosvm.data import glyphs
 
@@ -87,6 +88,17 @@ def store(task: str, users: int, folder: Path) -> Path:
     return path
 
 
+def figures(chosen: argparse.Namespace, contestants: list[Contestant]) -> dict[str, object]:
+    """What was measured, for a file."""
+    rows = [
+        {"name": one.name, "seconds": statistics.median(one.seconds), "laps": one.seconds, "peak_mib": one.peak_mib}
+        for one in contestants
+        if one.seconds and not one.failed
+    ]
+    about = {"task": chosen.task, "clients": chosen.clients, "hardware": hardware(torch.device(chosen.device))}
+    return {"benchmark": "round", **about, "contestants": rows}
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -96,6 +108,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5, help="how often each contestant has a turn")
     parser.add_argument("--rounds", type=int, default=3, help="rounds in a turn")
     parser.add_argument("--peers", default=sys.executable, help="a Python in whose environment the peers are")
+    parser.add_argument("--out", metavar="FILE.json", help="where the figures go")
     parser.add_argument("--precision", default="auto", help="of ours: auto, float32, tf32 or bfloat16")
     chosen = parser.parse_args()
     model, _, classes, _, batch_size, learning_rate = TASKS[chosen.task]
@@ -134,6 +147,8 @@ def main() -> None:
             f"{contestant.name:22} {median * 1e3:11.2f} {spread:>17} {plain / median:10.2f}x {contestant.peak_mib:9.0f}"
         )
         print(row)
+    save(chosen.out, figures(chosen, contestants))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from turbosvm.clients.memory import ClientMemory
-from turbosvm.types import Weights
+from turbosvm.types import Weights, nbytes
 
 CPU = torch.device("cpu")
 
@@ -81,3 +81,16 @@ def test_it_keeps_copies_apart_from_what_goes_on_changing() -> None:
     memory = ClientMemory(1000).keeping({0: {"local": {"c": tensor}}})
     tensor += 1
     assert memory.recall(0, CPU)["local"]["c"].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_what_a_round_adds_is_counted_and_not_what_all_others_keep(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = ClientMemory(10**6).keeping({client: things(client) for client in range(100)})
+    counted = []
+
+    def counting(*groups: Weights) -> int:
+        counted.append(groups)
+        return nbytes(*groups)
+
+    monkeypatch.setattr("turbosvm.clients.memory.nbytes", counting)
+    memory.keeping({100: things(100), 101: things(101)})
+    assert len(counted) <= 2 * 2  # on the GPU and in all, for two clients

@@ -6,7 +6,7 @@ import torch
 
 from tests.test_simulation import federation, rounds_of
 from turbosvm.algorithms.catalogue import find_algorithm
-from turbosvm.clients.pooled import draw
+from turbosvm.clients.pooled import draw, places_of
 from turbosvm.clients.sampling import sample_cohort
 from turbosvm.clients.training import LocalTraining
 from turbosvm.data.federated import FederatedData
@@ -21,6 +21,12 @@ def test_each_pass_sees_every_sample_once_in_an_order_of_its_own() -> None:
     assert whole[:10].tolist() != whole[10:20].tolist()
     assert draw(10, 0, 30, seed=1).tolist() == whole.tolist()
     assert draw(10, 0, 30, seed=2).tolist() != whole.tolist()
+
+
+def test_samples_are_counted_in_the_order_of_the_users_and_those_without_any_own_none() -> None:
+    data = FederatedData("d", np.zeros((9, 1)), np.zeros(9, int), np.array([0, 2, 2, 5, 9]), tuple("abcd"), ("k",))
+    assert places_of(data, np.array([2, 1, 0]), np.array([0, 2, 3, 4])).tolist() == [2, 4, 0, 1]
+    assert places_of(data, np.array([3, 0]), np.array([5, 0, 3, 4])).tolist() == [1, 5, 8, 0]
 
 
 def test_a_round_has_the_budget_of_its_cohort_and_sends_nothing(tiny_data: FederatedData) -> None:

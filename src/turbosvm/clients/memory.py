@@ -6,6 +6,7 @@ import tempfile
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from safetensors.torch import load_file
@@ -32,7 +33,7 @@ class ClientMemory:
 
     def __init__(self, budget: int, on_gpu: int = 0) -> None:
         self._budget, self._on_gpu = budget, on_gpu
-        self._kept: dict[int, Weights | _OnDisk] = {}  # oldest first
+        self._kept: dict[int, _Kept] = {}  # oldest first
         self._folder = _Folder()
 
     @property
@@ -43,7 +44,7 @@ class ClientMemory:
     @property
     def on_disk(self) -> list[int]:
         """Whose memory lies on disk, in order."""
-        return sorted(client for client, kept in self._kept.items() if isinstance(kept, _OnDisk))
+        return sorted(client for client, kept in self._kept.items() if isinstance(kept.tensors, _OnDisk))
 
     @property
     def nbytes(self) -> int:
@@ -52,8 +53,8 @@ class ClientMemory:
 
     def recall(self, client: int, device: torch.device) -> Mapping[str, Weights]:
         """What a client kept, by part; nothing if it never took part."""
-        kept = self._kept.get(client, {})
-        flat = load_file(kept.path) if isinstance(kept, _OnDisk) else kept
+        tensors = self._kept[client].tensors if client in self._kept else {}
+        flat = load_file(tensors.path) if isinstance(tensors, _OnDisk) else tensors
         return ungrouped({name: value.to(device) for name, value in flat.items()})
 
     def keeping(self, new: Mapping[int, Parts]) -> "ClientMemory":
@@ -64,19 +65,19 @@ class ClientMemory:
         for client, parts in new.items():
             flat = {name: value.detach().clone() for name, value in grouped(parts).items()}
             if flat:
-                after._kept[client] = flat
+                after._kept[client] = _kept(flat)
         after._make_room()
         return after
 
     def _make_room(self) -> None:
         for client in self._too_many(self._on_gpu, gpu=True):
-            self._kept[client] = {name: value.cpu() for name, value in self._held(client).items()}
+            self._kept[client] = _kept({name: value.cpu() for name, value in self._held(client).items()})
         for client in self._too_many(self._budget, gpu=False):
-            self._kept[client] = self._folder.write(client, self._held(client))
+            self._kept[client] = _Kept(self._folder.write(client, self._held(client)), beside=0, on_gpu=0)
 
     def _too_many(self, budget: int, gpu: bool) -> list[int]:
         """The clients whose numbers have no room on the GPU, or beside it in memory: those kept longest ago."""
-        sizes = {client: _nbytes(self._held(client), gpu) for client in self._kept}
+        sizes = {client: kept.on_gpu if gpu else kept.beside for client, kept in self._kept.items()}
         used, leaving = sum(sizes.values()), []
         for client, size in sizes.items():
             if used <= budget:
@@ -86,12 +87,8 @@ class ClientMemory:
         return leaving
 
     def _held(self, client: int) -> Weights:
-        kept = self._kept[client]
-        return {} if isinstance(kept, _OnDisk) else kept
-
-
-def _nbytes(weights: Weights, gpu: bool) -> int:
-    return nbytes({name: value for name, value in weights.items() if value.is_cuda == gpu})
+        tensors = self._kept[client].tensors
+        return {} if isinstance(tensors, _OnDisk) else tensors
 
 
 class _OnDisk:
@@ -100,6 +97,19 @@ class _OnDisk:
     def __init__(self, path: Path) -> None:
         self.path = path
         weakref.finalize(self, path.unlink, missing_ok=True)
+
+
+class _Kept(NamedTuple):
+    """What one client keeps, and its bytes in memory and on the GPU; counted once, as each round asks for all."""
+
+    tensors: Weights | _OnDisk
+    beside: int
+    on_gpu: int
+
+
+def _kept(tensors: Weights) -> _Kept:
+    on_gpu = nbytes({name: value for name, value in tensors.items() if value.is_cuda})
+    return _Kept(tensors, nbytes(tensors) - on_gpu, on_gpu)
 
 
 class _Folder:

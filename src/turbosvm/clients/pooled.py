@@ -35,9 +35,9 @@ def train_pooled(
     """Train on the round's share of the pool; `cohorts` are those of all rounds up to this one, and set the budgets."""
     moment = call.moment
     budgets = [training.epochs * int(data.counts[list(cohort)].sum()) for cohort in cohorts]
-    places = _pool(data, users)
-    drawn = draw(len(places), sum(budgets[:-1]), budgets[-1], moment.seed)
-    samples = data.tensors(places[drawn], bench.device)
+    owners = np.asarray(users)
+    drawn = draw(int(data.counts[owners].sum()), sum(budgets[:-1]), budgets[-1], moment.seed)
+    samples = data.tensors(places_of(data, owners, drawn), bench.device)
     order = iter(torch.arange(budgets[-1]).split(training.batch_size))
     with lend_to_global(moment.seed, "layers", moment.round, "pool"):
         return attempt(POOL, lambda: train_client(bench, call, POOL, samples, order, algorithm, training, {}))
@@ -46,9 +46,10 @@ def train_pooled(
 def draw(size: int, first: int, count: int, seed: int) -> npt.NDArray[np.int64]:
     """Places `first` to `first + count` of an endless sequence of passes over a pool, each pass shuffled anew."""
     passes = range(first // size, (first + count - 1) // size + 1)
-    sequence = np.concatenate([_shuffled(size, number, seed) for number in passes])
-    start = first - passes[0] * size
-    return sequence[start : start + count]
+    ends = [(max(first - number * size, 0), first + count - number * size) for number in passes]
+    return np.concatenate(
+        [_shuffled(size, number, seed)[start:end] for number, (start, end) in zip(passes, ends, strict=True)]
+    )
 
 
 @lru_cache(maxsize=2)
@@ -56,6 +57,8 @@ def _shuffled(size: int, number: int, seed: int) -> npt.NDArray[np.int64]:
     return numpy_generator(seed, "pool", number).permutation(size)
 
 
-def _pool(data: FederatedData, users: Sequence[int]) -> npt.NDArray[np.int64]:
-    """Where the users' samples are, in their order."""
-    return np.concatenate([np.arange(data.offsets[user], data.offsets[user + 1]) for user in users])
+def places_of(data: FederatedData, users: npt.NDArray[np.int64], drawn: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Where in the whole array these samples of the users' pool are, counted in the users' order."""
+    ends = np.cumsum(data.counts[users])
+    user = np.searchsorted(ends, drawn, side="right")
+    return data.offsets[users[user] + 1] - (ends[user] - drawn)

@@ -8,6 +8,8 @@ nobody from one side to the other.
 import hashlib
 from dataclasses import dataclass
 
+import numpy as np
+
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
 
@@ -28,17 +30,17 @@ def split_users(data: FederatedData, held_out: float, min_samples: int = 1, seed
     """
     if data.held_out is not None:
         return _own_split(data, data.held_out, max(min_samples, 1))
-    users = [user for user, count in enumerate(data.counts) if count >= max(min_samples, 1)]
+    users = np.flatnonzero(data.counts >= max(min_samples, 1))
     if len(users) < 2:
         raise TurboSVMError(
             f"Data '{data.name}' has {len(users)} users with at least {min_samples} samples; "
             "at least 2 are needed, one to train and one to hold out."
         )
-    places = {user: _place(seed, data.users[user]) for user in users}
-    by_place = sorted(users, key=lambda user: (places[user], user))
-    count = sum(places[user] < held_out for user in users)
-    count = min(max(count, 1), len(users) - 1)
-    return Split(train=tuple(sorted(by_place[count:])), held_out=tuple(sorted(by_place[:count])))
+    places = np.array([_place(seed, data.users[user]) for user in users.tolist()])
+    by_place = users[np.argsort(places, kind="stable")]
+    count = min(max(int((places < held_out).sum()), 1), len(users) - 1)
+    held, rest = np.sort(by_place[:count]), np.sort(by_place[count:])
+    return Split(train=tuple(rest.tolist()), held_out=tuple(held.tolist()))
 
 
 def _own_split(data: FederatedData, held_out: tuple[bool, ...], min_samples: int) -> Split:
