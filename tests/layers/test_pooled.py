@@ -1,5 +1,7 @@
 """Convolution, pooling and ReLU in one layer: the same numbers, the same names, and only where it is the same."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -7,7 +9,8 @@ from torch.nn import functional
 
 from turbosvm.layers import pooled
 from turbosvm.layers.convolution_cuda import ConvolvePoolRelu
-from turbosvm.layers.pooled import PooledConv2d, with_pooled_convolutions
+from turbosvm.layers.norm_cuda import NormPoolRelu
+from turbosvm.layers.pooled import NormedConv2d, Passing, PooledConv2d, with_pooled_convolutions
 
 on_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 
@@ -51,8 +54,13 @@ def test_three_layers_become_one_under_the_same_names(rest: tuple[nn.Module, nn.
         (convolution(), nn.MaxPool2d(2, ceil_mode=True), RELU),
         (convolution(), nn.AvgPool2d(2), RELU),
         (convolution(), POOL, nn.GELU()),
-        (convolution(), nn.BatchNorm2d(4), POOL, RELU),
         (convolution(), POOL),
+        (convolution(), RELU, RELU),
+        (convolution(), nn.BatchNorm2d(4, affine=False), POOL, RELU),
+        (convolution(), nn.BatchNorm2d(4, track_running_stats=False), POOL, RELU),
+        (convolution(), nn.BatchNorm2d(4, momentum=None), POOL, RELU),
+        (convolution(), nn.BatchNorm2d(4), RELU),
+        (convolution(), nn.InstanceNorm2d(4), POOL, RELU),
     ],
     ids=str,
 )
@@ -60,25 +68,41 @@ def test_others_stay_as_they_are(layers: tuple[nn.Module, ...]) -> None:
     net = nn.Sequential(*layers)
     with_pooled_convolutions(net)
     assert list(net) == list(layers)
-    assert not any(isinstance(layer, PooledConv2d) for layer in net)
+    assert not any(isinstance(layer, PooledConv2d | NormedConv2d) for layer in net)
 
 
-SHAPES = [  # images, channels, outputs, height, width, side of the window
-    (64, 1, 32, 28, 28, 5),
-    (64, 32, 64, 14, 14, 5),
-    (35, 32, 64, 14, 14, 5),
-    (1, 3, 20, 6, 10, 3),
-    (7, 64, 64, 4, 2, 3),
-    (5, 8, 16, 28, 28, 5),
-    (3, 16, 33, 2, 2, 1),
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+def test_four_layers_become_one_under_the_same_names(training: bool) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(convolution(), nn.BatchNorm2d(4), POOL, RELU, nn.Flatten()).train(training)
+    quick, images = deepcopy(net), torch.randn(2, 3, 8, 8)
+    with_pooled_convolutions(quick)
+    quick = deepcopy(quick)
+    assert [type(layer) for layer in quick] == [NormedConv2d, Passing, nn.Identity, nn.Identity, nn.Flatten]
+    assert list(quick.state_dict()) == list(net.state_dict())
+    torch.testing.assert_close(quick(images), net(images))
+    for name, value in quick.state_dict().items():
+        torch.testing.assert_close(value, net.state_dict()[name])
+    with torch.no_grad():
+        quick.get_parameter("1.weight").zero_()  # the copy's own BatchNorm is the one that it uses
+    assert not quick(images).any()
+
+
+SHAPES = [  # images, channels, outputs, height, width, side of the window; TF32; channels last
+    (64, 1, 32, 28, 28, 5, True, False),
+    (64, 32, 64, 14, 14, 5, True, True),
+    (35, 32, 64, 14, 14, 5, True, True),
+    (1, 3, 20, 6, 10, 3, True, False),
+    (3, 16, 33, 2, 2, 1, True, False),
+    (5, 1, 32, 28, 28, 5, False, False),
+    (5, 8, 16, 4, 2, 3, False, True),
 ]
 
 
 def both_ways(
-    shape: tuple[int, ...], last: bool
+    images: int, channels: int, outputs: int, height: int, width: int, side: int, last: int
 ) -> tuple[tuple[Tensor, tuple[Tensor, ...]], tuple[Tensor, tuple[Tensor, ...]]]:
     """Outputs and gradients, ours and PyTorch's in float64, of small whole numbers, which no precision rounds."""
-    images, channels, outputs, height, width, side = shape
     draw = torch.Generator().manual_seed(0)
 
     def whole(*size: int) -> Tensor:
@@ -99,14 +123,11 @@ def both_ways(
 class TestOnCuda:
     pytestmark = on_gpu
 
-    @pytest.mark.parametrize("tf32", [False, True], ids=["float32", "tf32"])
-    @pytest.mark.parametrize("last", [False, True], ids=["channels first", "channels last"])
     @pytest.mark.parametrize("shape", SHAPES, ids=str)
-    def test_outputs_and_gradients_are_exact(
-        self, shape: tuple[int, ...], last: bool, tf32: bool, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", tf32)
-        (y, ours), (z, exact) = both_ways(shape, last)
+    def test_outputs_and_gradients_are_exact(self, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+        *size, tf32, last = shape
+        monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", bool(tf32))
+        (y, ours), (z, exact) = both_ways(*size, last)
         assert torch.equal(y.double(), z)
         for one, two in zip(ours, exact, strict=True):  # ties go to the same place, too
             assert torch.equal(one.double(), two)
@@ -117,6 +138,31 @@ class TestOnCuda:
         y: Tensor = ConvolvePoolRelu.apply(x, weight, torch.zeros(16, device="cuda"))  # type: ignore[no-untyped-call]
         exact = functional.max_pool2d(functional.conv2d(x.double(), weight.double(), padding=1), 2)
         assert abs(float((y / exact - 1).mean())) < 1e-5  # cut off, they would all be too small: by 3e-4
+
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+    @pytest.mark.parametrize("size", [(8, 32, 84, 84), (5, 3, 21, 21), (1, 2, 3, 5)], ids=str)
+    def test_normalised_outputs_gradients_and_statistics(self, size: tuple[int, ...], dtype: torch.dtype) -> None:
+        draw = torch.Generator().manual_seed(0)
+        x, arriving = torch.randn(size, generator=draw), torch.randn(size, generator=draw)
+        scale, shift, bias, mean = torch.randn(4, size[1], generator=draw)
+        variance = torch.rand(size[1], generator=draw)
+        found = []
+        for ours in (True, False):
+            kind = dtype if ours else torch.float64
+            one, two, three = (value.to("cuda", kind).requires_grad_() for value in (x, scale, shift))
+            before, running = bias.to("cuda", kind), [value.to("cuda", kind) for value in (mean, variance)]
+            if ours:
+                given = (one, two, three, before, *running, 1e-5, 0.1)
+                y: Tensor = NormPoolRelu.apply(*given)  # type: ignore[no-untyped-call]
+            else:
+                shifted = one + before[:, None, None]
+                normed = functional.batch_norm(shifted, running[0], running[1], two, three, True, 0.1, 1e-5)
+                y = functional.relu(functional.max_pool2d(normed, 2))
+            come = arriving[..., : size[2] // 2, : size[3] // 2].to("cuda", kind)
+            found.append([y, *torch.autograd.grad(y, (one, two, three), come), *running])
+        for one, two in zip(*found, strict=True):
+            far = (one.double() - two).norm() / (1 + two.norm())
+            assert far < (1e-10 if dtype is torch.float64 else 5e-3)  # where rounding makes another place the largest
 
     def test_what_is_not_a_number_stays_so(self) -> None:
         layer = convolution(3, 16).cuda()

@@ -1,4 +1,11 @@
-"""Convolution, 2x2 max-pooling and ReLU, which most small CNNs are made of, as one layer on CUDA."""
+"""Convolution, BatchNorm, 2x2 max-pooling and ReLU, which most small CNNs are made of, as one layer on CUDA.
+
+    convolution, pooling, ReLU              one kernel of our own; where channels are few
+    convolution, BatchNorm, pooling, ReLU   the convolution is cuDNN's, the rest one kernel; in training mode
+
+A convolution's bias in front of BatchNorm is not added: the mean over the batch takes it away again, and its gradient
+is zero. Only the running mean knows of it.
+"""
 
 import torch
 from torch import Tensor, nn
@@ -6,6 +13,7 @@ from torch.nn import functional
 
 from turbosvm.layers.convolution import is_same
 from turbosvm.layers.convolution_cuda import AVAILABLE, ConvolvePoolRelu
+from turbosvm.layers.norm_cuda import NormPoolRelu
 
 MOST_CHANNELS = 64
 """Of wider convolutions, the product takes most of the time, which cuDNN does best."""
@@ -30,16 +38,57 @@ class PooledConv2d(nn.Conv2d):
         return plain and even and 0 < inputs.numel() < MOST_NUMBERS
 
 
+class NormedConv2d(nn.Conv2d):
+    """A `Conv2d` with BatchNorm, pooling and ReLU behind it; what the kernel does not take goes the ordinary way."""
+
+    norm: tuple[nn.BatchNorm2d]
+    """The BatchNorm, which stays where it was in the model, and passes everything on."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return relu(max_pool2d(norm(conv2d(inputs)), 2))."""
+        norm = self.norm[0]
+        if not (norm.training and self._taken(inputs)):
+            return functional.relu(functional.max_pool2d(nn.BatchNorm2d.forward(norm, super().forward(inputs)), 2))
+        convolved = self._conv_forward(inputs, self.weight, None)
+        mean, variance, batches = norm.running_mean, norm.running_var, norm.num_batches_tracked
+        assert mean is not None  # noqa: S101 (only such are taken)
+        assert batches is not None  # noqa: S101
+        batches.add_(1)
+        bias = torch.zeros_like(mean) if self.bias is None else self.bias.detach()
+        given = (norm.weight, norm.bias, bias, mean, variance, norm.eps, norm.momentum)
+        pooled: Tensor = NormPoolRelu.apply(convolved, *given)  # type: ignore[no-untyped-call]
+        return pooled
+
+    @staticmethod
+    def _taken(inputs: Tensor) -> bool:
+        plain = inputs.is_cuda and inputs.dtype in (torch.float32, torch.float64)
+        return (
+            plain and not torch.is_autocast_enabled("cuda") and inputs.ndim == 4 and 0 < inputs.numel() < MOST_NUMBERS
+        )
+
+
+class Passing(nn.BatchNorm2d):
+    """A BatchNorm whose work is done by the convolution before it; its numbers stay here."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the inputs."""
+        return inputs
+
+
 def with_pooled_convolutions(module: nn.Module) -> None:
-    """Put them in the place of such three layers in a row, which keep their names."""
+    """Put them in the place of such layers in a row, which keep their names."""
     for row in module.modules():
         if not (AVAILABLE and isinstance(row, nn.Sequential)):
             continue
-        layers = list(row)
-        for index, (convolution, *rest) in enumerate(zip(layers, layers[1:], layers[2:], strict=False)):
-            if _narrow(convolution) and (_is_halving(rest[0], rest[1]) or _is_halving(rest[1], rest[0])):
+        for index, convolution in enumerate(layers := list(row)):
+            if _narrow(convolution) and _halves(*layers[index + 1 : index + 3]):
                 convolution.__class__ = PooledConv2d
                 row[index + 1], row[index + 2] = nn.Identity(), nn.Identity()
+            if _normed(*layers[index : index + 2]) and _halves(*layers[index + 2 : index + 4]):
+                norm = layers[index + 1]
+                convolution.__class__, norm.__class__ = NormedConv2d, Passing
+                convolution.norm = (norm,)  # type: ignore[assignment]
+                row[index + 2], row[index + 3] = nn.Identity(), nn.Identity()
 
 
 def _narrow(layer: nn.Module) -> bool:
@@ -53,8 +102,17 @@ def _narrow(layer: nn.Module) -> bool:
     )
 
 
-def _is_halving(pooling: nn.Module, relu: nn.Module) -> bool:
+def _normed(*layers: nn.Module) -> bool:
+    """Whether these are a convolution and an ordinary BatchNorm."""
+    if [type(layer) for layer in layers] != [nn.Conv2d, nn.BatchNorm2d]:
+        return False
+    norm = layers[1]
+    return bool(norm.affine and norm.track_running_stats and norm.momentum is not None)
+
+
+def _halves(*layers: nn.Module) -> bool:
     """Whether these are ReLU and a pooling that takes the largest of each two by two; their order does not matter."""
+    pooling, relu = sorted(layers, key=lambda layer: type(layer) is nn.ReLU) if len(layers) == 2 else (None, None)
     if type(pooling) is not nn.MaxPool2d or type(relu) is not nn.ReLU:
         return False
     two = (2, (2, 2))

@@ -1,7 +1,7 @@
 """A copy of a model for training: the same parameters and the same function, laid out and computed as suits the device.
 
 On the CPU, images lie channels last, which PyTorch's convolutions and poolings prefer, and convolutions of one channel
-have a faster gradient. On CUDA, LSTMs, and convolutions with pooling and ReLU, run in kernels of our own. A copy is
+have a faster gradient. On CUDA, LSTMs, and convolutions with what is behind them, run in kernels of our own. A copy is
 only taken if it gives the answers that the model gives: some models depend on the layout (`view`).
 """
 
