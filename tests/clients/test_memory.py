@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from turbosvm.blocks import nbytes
 from turbosvm.clients.memory import ClientMemory
-from turbosvm.types import Weights, nbytes
+from turbosvm.types import Weights
 
 CPU = torch.device("cpu")
 

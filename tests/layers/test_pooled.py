@@ -1,5 +1,6 @@
 """Convolution, pooling and ReLU in one layer: the same numbers, the same names, and only where it is the same."""
 
+from collections.abc import Sequence
 from copy import deepcopy
 
 import pytest
@@ -100,9 +101,10 @@ SHAPES = [  # images, channels, outputs, height, width, side of the window; TF32
 
 
 def both_ways(
-    images: int, channels: int, outputs: int, height: int, width: int, side: int, last: int
+    size: Sequence[int], last: int
 ) -> tuple[tuple[Tensor, tuple[Tensor, ...]], tuple[Tensor, tuple[Tensor, ...]]]:
     """Outputs and gradients, ours and PyTorch's in float64, of small whole numbers, which no precision rounds."""
+    images, channels, outputs, height, width, side = size
     draw = torch.Generator().manual_seed(0)
 
     def whole(*size: int) -> Tensor:
@@ -127,7 +129,7 @@ class TestOnCuda:
     def test_outputs_and_gradients_are_exact(self, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
         *size, tf32, last = shape
         monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", bool(tf32))
-        (y, ours), (z, exact) = both_ways(*size, last)
+        (y, ours), (z, exact) = both_ways(size, last)
         assert torch.equal(y.double(), z)
         for one, two in zip(ours, exact, strict=True):  # ties go to the same place, too
             assert torch.equal(one.double(), two)

@@ -62,9 +62,8 @@ class NormedConv2d(nn.Conv2d):
     @staticmethod
     def _taken(inputs: Tensor) -> bool:
         plain = inputs.is_cuda and inputs.dtype in (torch.float32, torch.float64)
-        return (
-            plain and not torch.is_autocast_enabled("cuda") and inputs.ndim == 4 and 0 < inputs.numel() < MOST_NUMBERS
-        )
+        plain = plain and inputs.ndim == 4 and not torch.is_autocast_enabled("cuda")
+        return plain and 0 < inputs.numel() < MOST_NUMBERS
 
 
 class Passing(nn.BatchNorm2d):
