@@ -41,7 +41,8 @@ else:
         MOMENTUM: tl.constexpr,  # noqa: N803
         BLOCK: tl.constexpr,  # noqa: N803
     ):
-        channel, kind = tl.program_id(0), x.dtype.element_ty
+        channel = tl.program_id(0)
+        kind: tl.constexpr = x.dtype.element_ty
         size: tl.constexpr = H * W
         count, number = images * size, (images * size).to(kind)
         at = tl.arange(0, BLOCK)
@@ -98,7 +99,8 @@ else:
         W: tl.constexpr,  # noqa: N803
         BLOCK: tl.constexpr,  # noqa: N803
     ):
-        channel, kind = tl.program_id(0), x.dtype.element_ty
+        channel = tl.program_id(0)
+        kind: tl.constexpr = x.dtype.element_ty
         size: tl.constexpr = H * W
         height: tl.constexpr = H // 2
         width: tl.constexpr = W // 2
