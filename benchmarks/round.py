@@ -6,7 +6,8 @@
 
 All train the same model on the same bytes, each in a process of its own; they take turns, and medians are compared. A
 round is all that leads from one global model to the next: local training of C clients and the server's step, without
-evaluation. Peers need an environment of their own (their requirements and ours exclude one another):
+evaluation. What the arithmetic alone would take (see limit.py) stands below. Peers need an environment of their own
+(their requirements and ours exclude one another):
 
     python -m venv peers && peers/bin/pip install torch "flwr[simulation]" pfl
 """
@@ -22,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from limit import Limit, limit_of
 from measuring import hardware, save
 
 from turbosvm.data import glyphs
@@ -88,7 +90,7 @@ def store(task: str, users: int, folder: Path) -> Path:
     return path
 
 
-def figures(chosen: argparse.Namespace, contestants: list[Contestant]) -> dict[str, object]:
+def figures(chosen: argparse.Namespace, contestants: list[Contestant], limit: Limit) -> dict[str, object]:
     """What was measured, for a file."""
     rows = [
         {"name": one.name, "seconds": statistics.median(one.seconds), "laps": one.seconds, "peak_mib": one.peak_mib}
@@ -96,7 +98,7 @@ def figures(chosen: argparse.Namespace, contestants: list[Contestant]) -> dict[s
         if one.seconds and not one.failed
     ]
     about = {"task": chosen.task, "clients": chosen.clients, "hardware": hardware(torch.device(chosen.device))}
-    return {"benchmark": "round", **about, "contestants": rows}
+    return {"benchmark": "round", **about, "limit": asdict(limit), "contestants": rows}
 
 
 def main() -> None:
@@ -133,6 +135,7 @@ def main() -> None:
                 contestant.run(chosen.rounds)
         for contestant in contestants:
             contestant.end()
+        limit = limit_of(work)
     device = torch.cuda.get_device_name() if chosen.device == "cuda" else f"{torch.get_num_threads()} CPU threads"
     print(f"{chosen.task}, C = {chosen.clients}, {device}, PyTorch {torch.__version__}")
     print(f"{'':22} {'ms a round':>11} {'spread':>17} {'plain / it':>11} {'peak MiB':>9}")
@@ -147,7 +150,12 @@ def main() -> None:
             f"{contestant.name:22} {median * 1e3:11.2f} {spread:>17} {plain / median:10.2f}x {contestant.peak_mib:9.0f}"
         )
         print(row)
-    save(chosen.out, figures(chosen, contestants))
+    print(
+        f"The arithmetic ({limit.operations / 1e9:.3g} G operations, {limit.bytes / 1e9:.3g} GB of weights) takes "
+        f"{limit.seconds * 1e3:.3g} ms at least at this device's own speeds: "
+        f"{limit.seconds / statistics.median(contestants[1].seconds):.0%} of turbosvm's round."
+    )
+    save(chosen.out, figures(chosen, contestants, limit))
 
 
 if __name__ == "__main__":
