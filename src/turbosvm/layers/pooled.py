@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from turbosvm.layers.convolution import is_same
 from turbosvm.layers.convolution_cuda import AVAILABLE, ConvolvePoolRelu
 from turbosvm.layers.norm_cuda import NormPoolRelu
 
@@ -97,8 +96,15 @@ def _narrow(layer: nn.Module) -> bool:
         and layer.groups == 1
         and max(layer.in_channels, layer.out_channels) <= MOST_CHANNELS
         and layer.kernel_size[0] == layer.kernel_size[1]
-        and is_same(layer)
+        and _keeps_size(layer)
     )
+
+
+def _keeps_size(layer: nn.Conv2d) -> bool:
+    """Whether a convolution gives an output of its input's size, padded by zeros."""
+    sizes = layer.kernel_size
+    same = layer.padding in ("same", tuple(size // 2 for size in sizes)) and all(size % 2 for size in sizes)
+    return same and (layer.stride, layer.dilation, layer.padding_mode) == ((1, 1), (1, 1), "zeros")
 
 
 def _normed(*layers: nn.Module) -> bool:

@@ -1,8 +1,8 @@
 """A copy of a model for training: the same parameters and the same function, laid out and computed as suits the device.
 
-On the CPU, images lie channels last, which PyTorch's convolutions and poolings prefer, and convolutions of one channel
-have a faster gradient. On CUDA, LSTMs, and convolutions with what is behind them, run in kernels of our own. A copy is
-only taken if it gives the answers that the model gives: some models depend on the layout (`view`).
+On the CPU, images lie channels last, which PyTorch's convolutions and poolings prefer. On CUDA, LSTMs, and convolutions
+with what is behind them, run in kernels of our own. A copy is only taken if it gives the answers that the model gives:
+some models depend on the layout (`view`).
 """
 
 from copy import deepcopy
@@ -10,7 +10,6 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
-from turbosvm.layers.convolution import with_grey_convolutions
 from turbosvm.layers.lstm import QuickLSTM
 from turbosvm.layers.pooled import with_pooled_convolutions
 
@@ -27,7 +26,6 @@ def quicken(module: nn.Module, inputs: Tensor) -> nn.Module:
                 layer.__class__ = QuickLSTM
         with_pooled_convolutions(quick)
     else:
-        with_grey_convolutions(quick)
         quick = quick.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return quick if _agree(module, quick, inputs) else deepcopy(module)
 
