@@ -1,9 +1,9 @@
-"""How long a round must take at least: its arithmetic at the speed that the machine reaches in a large product.
+"""How long a round's arithmetic would take at the speed that the machine reaches in a large product.
 
-Two lower bounds, of which the larger counts: the operations of all training steps, and the bytes that they cannot
-avoid (each step reads the weights forwards and backwards, and reads and writes them once more to move them). Both
-speeds are measured here, on the device in its present state. What else a round reads and writes (activations,
-gradients, copies of models) comes on top.
+The larger of two times counts: that of the operations of all training steps, and that of the bytes that they move where
+no cache holds them (each step reads the weights forwards and backwards, and reads and writes them once more to change
+them). Both speeds are measured here, on the device in its present state, in TF32 where it has that. What else a round
+reads and writes (activations, gradients, copies of models) comes on top.
 """
 
 import warnings
@@ -20,7 +20,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 @dataclass(frozen=True)
 class Limit:
-    """What a round of C clients costs at least."""
+    """What the arithmetic of a round of C clients costs."""
 
     operations: float
     bytes: float

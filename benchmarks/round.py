@@ -14,6 +14,7 @@ evaluation. What the arithmetic alone would take (see limit.py) stands below. Pe
 
 import argparse
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -139,7 +140,7 @@ def main() -> None:
     device = torch.cuda.get_device_name() if chosen.device == "cuda" else f"{torch.get_num_threads()} CPU threads"
     print(f"{chosen.task}, C = {chosen.clients}, {device}, PyTorch {torch.__version__}")
     print(f"{'':22} {'ms a round':>11} {'spread':>17} {'plain / it':>11} {'peak MiB':>9}")
-    plain = statistics.median(contestants[0].seconds)
+    plain = statistics.median(contestants[0].seconds or [math.nan])
     for contestant in contestants:
         if contestant.failed or not contestant.seconds:
             print(f"{contestant.name:22} not measured: {contestant.failed}")
@@ -152,8 +153,8 @@ def main() -> None:
         print(row)
     print(
         f"The arithmetic ({limit.operations / 1e9:.3g} G operations, {limit.bytes / 1e9:.3g} GB of weights) takes "
-        f"{limit.seconds * 1e3:.3g} ms at least at this device's own speeds: "
-        f"{limit.seconds / statistics.median(contestants[1].seconds):.0%} of turbosvm's round."
+        f"{limit.seconds * 1e3:,.3g} ms at this device's own speeds: "
+        f"{limit.seconds / statistics.median(contestants[1].seconds or [math.nan]):.0%} of turbosvm's round."
     )
     save(chosen.out, figures(chosen, contestants, limit))
 

@@ -7,7 +7,19 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from turbosvm.averaging import weighted_means
-from turbosvm.blocks import Block, Layout, Rows, copied, copy_into, laid_out, pieces_of, same_layout, stacked
+from turbosvm.blocks import (
+    Block,
+    Layout,
+    Rows,
+    as_laid_out,
+    copied,
+    copy_into,
+    laid_out,
+    nbytes,
+    pieces_of,
+    same_layout,
+    stacked,
+)
 
 CPU = torch.device("cpu")
 
@@ -89,3 +101,29 @@ def test_blocks_are_told_from_others() -> None:
 def test_they_can_be_saved() -> None:
     made = block(1, Layout(numbers(1)))
     assert same(dict(sorted(load(save(dict(made))).items())), dict(sorted(numbers(1).items())))
+
+
+def test_numbers_are_laid_out_like_others_where_they_fit() -> None:
+    layout = Layout(numbers(0))
+    stack = stacked([block(1, layout), block(2, layout)])
+    made = as_laid_out(numbers(3), stack)
+    assert isinstance(made, Block)
+    assert same(made, numbers(3))
+    for other in (
+        {name: value for name, value in numbers(3).items() if name != "bias"},
+        numbers(3) | {"more": torch.zeros(1)},
+        numbers(3) | {"bias": torch.zeros(())},  # a copy would spread it
+        numbers(3) | {"bias": torch.zeros(70, dtype=torch.float64)},
+    ):
+        assert as_laid_out(other, stack) is other
+    assert as_laid_out(numbers(3), numbers(1)).keys() == numbers(3).keys()
+
+
+def test_blocks_count_their_bytes_and_join_as_dictionaries_do() -> None:
+    layout = Layout(numbers(0))
+    one = block(1, layout)
+    assert nbytes(one) == nbytes(numbers(1))
+    assert nbytes(stacked([one, block(2, layout)])) == 2 * nbytes(numbers(1))
+    joined = one | {"bias": torch.ones(1)}
+    assert torch.equal(joined["bias"], torch.ones(1))
+    assert list({"first": torch.ones(1)} | one) == ["first", *one]

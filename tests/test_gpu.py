@@ -2,6 +2,7 @@
 
 import gc
 import math
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
@@ -17,6 +18,7 @@ from turbosvm.clients.lanes import Lanes
 from turbosvm.data.federated import FederatedData
 from turbosvm.heads import graphs
 from turbosvm.svm import gram
+from turbosvm.types import Moment
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 
@@ -250,6 +252,22 @@ def test_data_that_does_not_fit_visits_the_gpu_round_by_round(
 ) -> None:
     expected = turbosvm.run(data=tiny_data, model=tiny_net(), device="cuda", **FAST)
     monkeypatch.setattr("turbosvm.data.samples.SHARE", 0.0)
+    got = turbosvm.run(data=tiny_data, model=tiny_net(), device="cuda", **FAST)
+    assert got.records.filter(regex="^(?!seconds_)").equals(expected.records.filter(regex="^(?!seconds_)"))
+
+
+@pytest.mark.parametrize("other", ["a later round", "other clients"])
+def test_what_was_prepared_for_another_round_is_not_used(
+    other: str, tiny_data: FederatedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = turbosvm.run(data=tiny_data, model=tiny_net(), device="cuda", **FAST)
+    original = Lanes.expect
+
+    def expect(self: Lanes, moment: Moment, ids: Sequence[int]) -> None:
+        later = moment._replace(round=moment.round + 1) if other == "a later round" else moment
+        original(self, later, ids if other == "a later round" else ids[1:])
+
+    monkeypatch.setattr(Lanes, "expect", expect)
     got = turbosvm.run(data=tiny_data, model=tiny_net(), device="cuda", **FAST)
     assert got.records.filter(regex="^(?!seconds_)").equals(expected.records.filter(regex="^(?!seconds_)"))
 

@@ -67,7 +67,7 @@ def weighted_means(
     chosen = stacked.keys() if names is None else names
     if isinstance(stacked, Block):
         means = Block(stacked.layout, [_merged(piece, samples) for piece in stacked.pieces])
-        return means if len(chosen) == len(means) else {name: means[name] for name in chosen}
+        return means if set(chosen) == set(means) else {name: means[name] for name in chosen}
     return {name: _merged(stacked[name], samples) for name in chosen}
 
 

@@ -39,5 +39,6 @@ def mean(stacked: Tensor, weights: Tensor) -> Tensor:
     """Sum over the first axis, each row times its weight; exactly a row's numbers where all agree."""
     out = stacked.new_empty(stacked.shape[1:])
     block = 1024
-    _mean[(triton.cdiv(out.numel(), block),)](stacked, weights, out, len(stacked), out.numel(), BLOCK=block)
+    with torch.cuda.device(stacked.device):
+        _mean[triton.cdiv(out.numel(), block),](stacked, weights, out, len(stacked), out.numel(), BLOCK=block)
     return out

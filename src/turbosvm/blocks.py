@@ -34,6 +34,13 @@ class Layout:
         """Bytes that the tensors take, without the gaps."""
         return sum(shape.numel() * self.kinds[kind].itemsize for kind, _, shape in self._places.values())
 
+    def fits(self, values: Mapping[str, Tensor]) -> bool:
+        """Whether these are the tensors that are laid out so."""
+        return set(values) == set(self.names) and all(
+            (values[name].dtype, values[name].shape) == (self.kinds[kind], shape)
+            for name, (kind, _, shape) in self._places.items()
+        )
+
     def pieces(self, device: torch.device, *rows: int) -> list[Tensor]:
         """Memory to lay such tensors out in, with zeros in the gaps; with `rows`, so many times."""
         pairs = zip(self._lengths, self.kinds, strict=True)
@@ -63,6 +70,17 @@ class Block(Mapping[str, Tensor]):
     def _tensors(self) -> dict[str, Tensor]:
         """Made when one is asked for: most blocks are only ever moved as a whole."""
         return self.layout.tensors(self.pieces)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the tensors take, without the gaps."""
+        return self.layout.nbytes * (self.pieces[0].shape[:-1].numel() if self.pieces else 0)
+
+    def __or__(self, other: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {**self, **other}
+
+    def __ror__(self, other: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {**other, **self}
 
     def __getitem__(self, name: str) -> Tensor:
         return self._tensors[name]
@@ -133,8 +151,8 @@ def same_layout(each: Sequence[Mapping[str, Tensor]]) -> bool:
 
 
 def as_laid_out(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """The same numbers in a block, where `like` is one of the same names."""
-    if not isinstance(like, Block) or isinstance(values, Block) or set(values) != set(like):
+    """The same numbers in a block, where `like` is one (or several, stacked) of the same names, shapes and types."""
+    if not isinstance(like, Block) or isinstance(values, Block) or not like.layout.fits(values):
         return values
     block = laid_out(like.layout, like.pieces[0].device)
     copy_into(block, values)
@@ -144,8 +162,7 @@ def as_laid_out(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> Map
 def nbytes(*groups: Mapping[str, Tensor]) -> int:
     """Bytes that sending these tensors takes, uncompressed."""
     return sum(
-        group.layout.nbytes if isinstance(group, Block) else sum(value.nbytes for value in group.values())
-        for group in groups
+        group.nbytes if isinstance(group, Block) else sum(value.nbytes for value in group.values()) for group in groups
     )
 
 

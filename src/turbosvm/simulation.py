@@ -124,7 +124,10 @@ def begin(federation: Federation, algorithm: Algorithm, plan: Plan) -> Standing:
 def simulate(
     federation: Federation, algorithm: Algorithm, plan: Plan, standing: Standing | None = None
 ) -> Iterator[Round]:
-    """Run an algorithm round by round, from its beginning or from where a run stands."""
+    """Run an algorithm round by round, from its beginning or from where a run stands.
+
+    A round's model is in `Round.model`; the federation's module is what rounds are computed with, and holds anything.
+    """
     module, data = federation.module, federation.data
     device = next(module.parameters()).device
     precision = choose_precision(plan.precision, device)
@@ -144,8 +147,9 @@ def simulate(
         with working_precision(precision, device):
             sent = _trained(engine, call, federation, algorithm, plan, ids, standing.memory)
         watch.lap("train")
-        following = _cohort(federation, algorithm, plan, number + 1)
-        engine.expect(Moment(number + 1, plan.rounds, plan.seed), following)
+        if number < plan.rounds:
+            following = _cohort(federation, algorithm, plan, number + 1)
+            engine.expect(Moment(number + 1, plan.rounds, plan.seed), following)
         replies, step = _taken_in(federation, algorithm, plan, standing, sent, moment)
         failed = step if isinstance(step, str) else None
         merged: list[Reply] = []

@@ -30,7 +30,8 @@ def convolution(channels: int = 3, outputs: int = 4, **options: object) -> nn.Co
 @pytest.mark.parametrize("rest", [(POOL, RELU), (RELU, POOL), (nn.MaxPool2d((2, 2), stride=(2, 2)), nn.ReLU(True))])
 def test_three_layers_become_one_under_the_same_names(rest: tuple[nn.Module, nn.Module]) -> None:
     torch.manual_seed(0)
-    net = nn.Sequential(convolution(), *rest, convolution(4, 5, kernel_size=5), *rest, nn.Flatten())
+    again = deepcopy(rest)
+    net = nn.Sequential(convolution(), *deepcopy(rest), convolution(4, 5, kernel_size=5), *again, nn.Flatten())
     names, images = list(net.state_dict()), torch.randn(2, 3, 8, 8)
     wanted = net(images)
     with_pooled_convolutions(net)
@@ -70,6 +71,28 @@ def test_others_stay_as_they_are(layers: tuple[nn.Module, ...]) -> None:
     with_pooled_convolutions(net)
     assert list(net) == list(layers)
     assert not any(isinstance(layer, PooledConv2d | NormedConv2d) for layer in net)
+
+
+class NormFirst(nn.Sequential):
+    """Runs its layers in an order of its own."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        convolution, norm, pool, relu = self
+        return relu(pool(convolution(norm(images))))  # type: ignore[no-any-return]
+
+
+def test_layers_that_are_used_twice_or_watched_or_run_in_another_order_stay_as_they_are() -> None:
+    norm, square, hooked = nn.BatchNorm2d(3), convolution(3, 3), nn.ReLU()
+    hooked.register_forward_hook(lambda *_: None)
+    for net in (
+        nn.Sequential(convolution(3, 3), norm, POOL, RELU, convolution(3, 3), norm, POOL, RELU),
+        nn.Sequential(square, POOL, RELU, square, POOL, RELU),
+        NormFirst(convolution(3, 3), nn.BatchNorm2d(3), nn.MaxPool2d(2), nn.ReLU()),
+        nn.Sequential(convolution(), nn.MaxPool2d(2), hooked),
+    ):
+        before = [type(layer) for layer in net]
+        with_pooled_convolutions(net)
+        assert [type(layer) for layer in net] == before
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
@@ -165,6 +188,13 @@ class TestOnCuda:
         for one, two in zip(*found, strict=True):
             far = (one.double() - two).norm() / (1 + two.norm())
             assert far < (1e-10 if dtype is torch.float64 else 5e-3)  # where rounding makes another place the largest
+
+    def test_a_second_derivative_is_refused_rather_than_left_out(self) -> None:
+        layer, images = convolution(3, 16).cuda(), torch.randn(2, 3, 4, 4, device="cuda")
+        layer.__class__ = PooledConv2d
+        (gradient,) = torch.autograd.grad(layer(images).square().sum(), layer.weight, create_graph=True)
+        with pytest.raises(RuntimeError, match="once_differentiable"):
+            gradient.square().sum().backward()
 
     def test_what_is_not_a_number_stays_so(self) -> None:
         layer = convolution(3, 16).cuda()

@@ -1,8 +1,11 @@
 """Faster copies do what the model does, or are not taken."""
 
+from copy import deepcopy
+
 import torch
 from torch import Tensor, nn
 
+from turbosvm.layers import quicken as quicken_module
 from turbosvm.layers.quicken import quicken
 from turbosvm.models.registry import build_model
 
@@ -36,3 +39,17 @@ def test_a_model_that_depends_on_the_layout_keeps_its_own() -> None:
     assert quick is not model
     torch.testing.assert_close(quick(images), model(images))
     assert quick.convolution.weight.is_contiguous()  # type: ignore[union-attr, operator]
+
+
+def test_copies_are_compared_in_training_too() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4 * 16, 2))
+    images = torch.randn(2, 3, 6, 6)
+    assert quicken_module._agree(model, deepcopy(model), images)
+    without = deepcopy(model)
+    without[1] = nn.Identity()  # in evaluation, at the first weights, BatchNorm changes nothing
+    assert not quicken_module._agree(model, without, images)
+    slower = deepcopy(model)
+    slower[1].momentum = 0.2  # type: ignore[assignment]
+    assert not quicken_module._agree(model, slower, images)
+    assert model.training
+    assert not model[1].num_batches_tracked.any()  # type: ignore[operator]

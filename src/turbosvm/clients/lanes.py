@@ -45,8 +45,9 @@ class Key(NamedTuple):
     first: bool
     """Whether it is a client's first, which begins with the round's model."""
     carried: tuple[str, ...]
+    """Which numbers the client's rule carries from step to step."""
     kept: tuple[str, ...]
-    """Which numbers a client has."""
+    """Which numbers the client has kept from its last round."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class Lanes:
 
             @cache
             def rooms() -> dict[int, ModelState]:
-                with torch.cuda.stream(main):  # which all lanes have waited for
+                with torch.cuda.stream(main):  # all lanes have waited for those who had this memory before
                     return room_for([job.client for job in programme.jobs], self._layouts, self._stage.device)
 
             replies = programme.failures | self._run(programme.jobs, memory, rooms)

@@ -114,10 +114,12 @@ class Workbench:
     def class_features(self, inputs: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
         """Sums of features by class, `[K, d]`, and counts, `[K]`, with the module in evaluation mode."""
         self.module.eval()
-        features = torch.cat(
-            [self.features(self.run(as_model_input(some))[1], len(some)) for some in inputs.split(1024)]
-        )
-        self.module.train()
+        try:
+            features = torch.cat(
+                [self.features(self.run(as_model_input(some))[1], len(some)) for some in inputs.split(1024)]
+            )
+        finally:
+            self.module.train()
         sums = features.new_zeros((classes, features.shape[1])).index_add_(0, labels, features)
         return sums, torch.bincount(labels, minlength=classes)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 try:
     import triton
@@ -230,6 +231,7 @@ class ConvolvePoolRelu(torch.autograd.Function):
         return out.permute(0, 3, 1, 2)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *arrived: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
         """Send the gradient of each pooled position to the place it was taken from."""
         x, weight, chosen = ctx.saved_tensors

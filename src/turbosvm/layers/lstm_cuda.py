@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 try:
     import triton
@@ -148,6 +149,7 @@ class Recurrence(torch.autograd.Function):
         return hidden, cells[:, -1].clone()
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *arriving: Tensor) -> tuple[Tensor, Tensor]:
         """Run all steps backwards."""
         gates, weight, hidden, cells = ctx.saved_tensors

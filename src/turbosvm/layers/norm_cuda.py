@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 try:
     import triton
@@ -167,6 +168,7 @@ class NormPoolRelu(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *arrived: Tensor) -> tuple[Tensor | None, ...]:
         """Send the gradient of each pooled position to the place it was taken from, and through the normalisation."""
         x, scale, means, inverses, chosen = ctx.saved_tensors

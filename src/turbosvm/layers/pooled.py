@@ -7,6 +7,8 @@ A convolution's bias in front of BatchNorm is not added: the mean over the batch
 is zero. Only the running mean knows of it.
 """
 
+from collections import Counter
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -16,8 +18,8 @@ from turbosvm.layers.norm_cuda import NormPoolRelu
 
 MOST_CHANNELS = 64
 """Of wider convolutions, the product takes most of the time, which cuDNN does best."""
-MOST_NUMBERS = 2**26
-"""Of an input: the kernels count in 32 bits."""
+MOST_NUMBERS = 2**31 - 2**16
+"""Of any tensor: the kernels count in 32 bits."""
 
 
 class PooledConv2d(nn.Conv2d):
@@ -34,7 +36,7 @@ class PooledConv2d(nn.Conv2d):
     def _taken(inputs: Tensor) -> bool:
         plain = inputs.is_cuda and inputs.dtype == torch.float32 and not torch.is_autocast_enabled("cuda")
         even = inputs.ndim == 4 and inputs.shape[2] % 2 == inputs.shape[3] % 2 == 0
-        return plain and even and 0 < inputs.numel() < MOST_NUMBERS
+        return plain and even and 0 < inputs.numel() * MOST_CHANNELS < MOST_NUMBERS
 
 
 class NormedConv2d(nn.Conv2d):
@@ -46,9 +48,9 @@ class NormedConv2d(nn.Conv2d):
     def forward(self, inputs: Tensor) -> Tensor:
         """Return relu(max_pool2d(norm(conv2d(inputs)), 2))."""
         norm = self.norm[0]
-        if not (norm.training and self._taken(inputs)):
+        convolved = self._conv_forward(inputs, self.weight, None) if norm.training and self._taken(inputs) else None
+        if convolved is None or convolved.numel() > MOST_NUMBERS:
             return functional.relu(functional.max_pool2d(nn.BatchNorm2d.forward(norm, super().forward(inputs)), 2))
-        convolved = self._conv_forward(inputs, self.weight, None)
         mean, variance, batches = norm.running_mean, norm.running_var, norm.num_batches_tracked
         assert mean is not None  # noqa: S101 (only such are taken)
         assert batches is not None  # noqa: S101
@@ -61,8 +63,7 @@ class NormedConv2d(nn.Conv2d):
     @staticmethod
     def _taken(inputs: Tensor) -> bool:
         plain = inputs.is_cuda and inputs.dtype in (torch.float32, torch.float64)
-        plain = plain and inputs.ndim == 4 and not torch.is_autocast_enabled("cuda")
-        return plain and 0 < inputs.numel() < MOST_NUMBERS
+        return plain and inputs.ndim == 4 and inputs.numel() > 0 and not torch.is_autocast_enabled("cuda")
 
 
 class Passing(nn.BatchNorm2d):
@@ -75,10 +76,14 @@ class Passing(nn.BatchNorm2d):
 
 def with_pooled_convolutions(module: nn.Module) -> None:
     """Put them in the place of such layers in a row, which keep their names."""
-    for row in module.modules():
-        if not (AVAILABLE and isinstance(row, nn.Sequential)):
+    if not AVAILABLE:
+        return
+    uses = Counter(id(layer) for _, layer in module.named_modules(remove_duplicate=False))
+    for row in list(module.modules()):
+        if type(row) is not nn.Sequential:  # others may run their layers in another order
             continue
-        for index, convolution in enumerate(layers := list(row)):
+        layers = [layer if uses[id(layer)] == 1 and not _watched(layer) else nn.Identity() for layer in row]
+        for index, convolution in enumerate(layers):
             if _narrow(convolution) and _halves(*layers[index + 1 : index + 3]):
                 convolution.__class__ = PooledConv2d
                 row[index + 1], row[index + 2] = nn.Identity(), nn.Identity()
@@ -87,6 +92,12 @@ def with_pooled_convolutions(module: nn.Module) -> None:
                 convolution.__class__, norm.__class__ = NormedConv2d, Passing
                 convolution.norm = (norm,)  # type: ignore[assignment]
                 row[index + 2], row[index + 3] = nn.Identity(), nn.Identity()
+
+
+def _watched(layer: nn.Module) -> bool:
+    """Whether someone wants to know of, or to change, what goes in or comes out."""
+    kinds = ("forward_pre_hooks", "forward_hooks", "backward_pre_hooks", "backward_hooks")
+    return any(getattr(layer, f"_{kind}") for kind in kinds)
 
 
 def _narrow(layer: nn.Module) -> bool:
