@@ -1,5 +1,6 @@
 """What the benchmarks share: timed rounds, memory, tables, and where it was measured."""
 
+import argparse
 import ctypes
 import gc
 import json
@@ -84,6 +85,20 @@ def least_seconds(work: Callable[[], object], device: torch.device, repeats: int
         wait(device)
         laps.append(perf_counter() - start)
     return min(laps)
+
+
+def usable(name: str) -> torch.device:
+    """The device of that name; a sentence where there is none."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("Device 'cuda' is not available on this machine; allowed: cpu.")
+    return torch.device(name)
+
+
+def positive(text: str) -> int:
+    """A whole number from 1 on, for argparse."""
+    if not (text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 on")
+    return int(text)
 
 
 def wait(device: torch.device) -> None:

@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from measuring import enough, hardware, in_ms, means, rounds_of, save, table, title
+from measuring import enough, hardware, in_ms, means, rounds_of, save, table, title, usable
 
 from turbosvm.data.federated import FederatedData
 from turbosvm.data.windows import Windows
@@ -180,14 +179,15 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="tiny users, two rounds each")
     parser.add_argument("--out", metavar="FILE.json", help="where the figures go")
     chosen = parser.parse_args()
-    device = torch.device(chosen.device)
+    device = usable(chosen.device)
     print(title(device))
     tasks = []
     for task in chosen.tasks:
         tasks.append(measure_task(task, chosen.device, 0.0 if chosen.quick else chosen.seconds, chosen.quick))
         print(f"\n{tell(tasks[-1])}", end="", flush=True)
     hours = sum(row["hours"] for task in tasks for row in task["rows"])
-    print(f"\nAll of it, {SEEDS} seeds: {hours:.2f} hours")
+    tiny = " (of tiny users: this is not the paper's table)" if chosen.quick else ""
+    print(f"\nAll of it, {SEEDS} seeds: {hours:.2f} hours{tiny}")
     save(chosen.out, {"benchmark": "paper_table", "hardware": hardware(device), "seeds": SEEDS, "tasks": tasks})
 
 

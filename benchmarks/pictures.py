@@ -89,7 +89,7 @@ def draw_population(measured: Measured) -> Figure:
     _draw_growth(panel, users, [row["cohort"] for row in rows], "of it, drawing the cohort", "#56B4E9")
     once = [row["open"] + row["split"] for row in rows]
     _draw_growth(panel, users, once, "once: open and split", GREEN)
-    _dress(panel, "the population grows, the cohort does not", "users", base=10)
+    _dress(panel, "a round of eight clients, out of more and more users", "users", base=10)
     _say_where(figure, measured)
     return figure
 
@@ -120,7 +120,7 @@ def _draw_growth(panel: Axes, sizes: Sequence[float], seconds: Sequence[float], 
 def _draw_linear(panel: Axes, sizes: Sequence[float], seconds: Sequence[float]) -> None:
     """A straight line from the first point: twice the clients, twice the time."""
     line = [1e3 * seconds[0] * size / sizes[0] for size in sizes]
-    panel.plot(sizes, line, "--", color="0.55", linewidth=1, label="linear", zorder=1)
+    panel.plot(sizes, line, "--", color="0.55", linewidth=1, label="linear, from FedAvg's first", zorder=1)
 
 
 def _dress(panel: Axes, title: str, label: str, base: int) -> None:
@@ -167,16 +167,27 @@ def pictures_of(files: Sequence[Measured]) -> dict[str, Figure]:
     return pictures
 
 
+def read(path: Path) -> Measured:
+    """What a benchmark has written."""
+    try:
+        measured: Measured = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"Cannot read '{path}' as a benchmark's figures: {error}") from None
+    return measured
+
+
 def main() -> None:
     """Read, draw and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE.json")
-    parser.add_argument("--out", type=Path, default=Path("docs/images"), metavar="FOLDER")
+    parser.add_argument("--out", type=Path, default=Path(), metavar="FOLDER", help="by default, here")
     parser.add_argument("--kind", choices=KINDS, default="svg")
     chosen = parser.parse_args()
     mpl.rcParams["svg.hashsalt"] = "turbosvm"  # so that ids do not differ from one drawing to the next
-    files = [json.loads(path.read_text()) for path in chosen.files]
-    for name, figure in pictures_of(files).items():
+    pictures = pictures_of([read(path) for path in chosen.files])
+    if not pictures:
+        raise SystemExit("There is nothing to draw in these files; round.py and scale.py write such.")
+    for name, figure in pictures.items():
         path = chosen.out / f"{name}.{chosen.kind}"
         save_figure(figure, path)
         print(f"{path}: {path.stat().st_size / 1024:.0f} KiB")

@@ -9,12 +9,13 @@ round is all that leads from one global model to the next: local training of C c
 evaluation. What the arithmetic alone would take (see limit.py) stands below. Peers need an environment of their own
 (their requirements and ours exclude one another):
 
-    python -m venv peers && peers/bin/pip install torch "flwr[simulation]" pfl
+    python -m venv peers && peers/bin/pip install torch==2.13.0 "flwr[simulation]==1.41.0" pfl==0.6.0
 """
 
 import argparse
 import json
 import math
+import shutil
 import statistics
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from limit import Limit, limit_of
-from measuring import hardware, save
+from measuring import hardware, in_ms, positive, save, usable
 
 from turbosvm.data import glyphs
 
@@ -107,13 +108,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("task", choices=TASKS)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--turns", type=int, default=5, help="how often each contestant has a turn")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds in a turn")
+    parser.add_argument("--clients", type=positive, default=8)
+    parser.add_argument("--turns", type=positive, default=5, help="how often each contestant has a turn")
+    parser.add_argument("--rounds", type=positive, default=3, help="rounds in a turn")
     parser.add_argument("--peers", default=sys.executable, help="a Python in whose environment the peers are")
     parser.add_argument("--out", metavar="FILE.json", help="where the figures go")
-    parser.add_argument("--precision", default="auto", help="of ours: auto, float32, tf32 or bfloat16")
+    precisions = ["auto", "float32", "tf32", "bfloat16"]
+    parser.add_argument("--precision", default="auto", choices=precisions, help="of ours")
     chosen = parser.parse_args()
+    usable(chosen.device)
+    if shutil.which(chosen.peers) is None:
+        raise SystemExit(f"There is no Python at '{chosen.peers}'.")
     model, _, classes, _, batch_size, learning_rate = TASKS[chosen.task]
     with tempfile.TemporaryDirectory() as folder:
         path = store(chosen.task, 2 * chosen.clients + 1, Path(folder))
@@ -129,6 +134,7 @@ def main() -> None:
             Contestant("Flower's simulation", [chosen.peers, str(HERE / "flower.py"), spec]),
         ]
         for contestant in contestants:
+            print(f"{contestant.name}: warming up", file=sys.stderr)
             contestant.run(3, counted=False)
         for turn in range(chosen.turns):
             print(f"turn {turn + 1} of {chosen.turns}", file=sys.stderr)
@@ -153,7 +159,7 @@ def main() -> None:
         print(row)
     print(
         f"The arithmetic ({limit.operations / 1e9:.3g} G operations, {limit.bytes / 1e9:.3g} GB of weights) takes "
-        f"{limit.seconds * 1e3:,.3g} ms at this device's own speeds: "
+        f"{in_ms(limit.seconds)} ms at this device's own speeds: "
         f"{limit.seconds / statistics.median(contestants[1].seconds or [math.nan]):.0%} of turbosvm's round."
     )
     save(chosen.out, figures(chosen, contestants, limit))

@@ -28,10 +28,12 @@ from measuring import (
     in_mib,
     in_ms,
     least_seconds,
+    positive,
     rounds_of,
     save,
     table,
     title,
+    usable,
 )
 
 import turbosvm
@@ -239,12 +241,12 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--threads", type=int, help="of the CPU; by default, a thread a core")
+    parser.add_argument("--threads", type=positive, help="of the CPU; by default, a thread a core")
     parser.add_argument("--quick", action="store_true", help="fewer and smaller points")
     parser.add_argument("--out", metavar="FILE.json", help="where the figures go")
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads or torch.get_num_threads())
-    device, axes = torch.device(chosen.device), QUICK if chosen.quick else Axes()
+    device, axes = usable(chosen.device), QUICK if chosen.quick else Axes()
     work = WORK["cpu" if chosen.quick else chosen.device]
     by_classes = [(classes, axes.usual_embedding) for classes in axes.classes]
     by_embedding = [(axes.usual_classes, embedding) for embedding in axes.embedding]
@@ -262,6 +264,7 @@ def main() -> None:
     print(title(device))
     for name, (measure, tell) in parts.items():
         start = perf_counter()
+        print(f"{name} ...", file=sys.stderr)
         measured[name] = measure()
         print(f"\n{tell(measured[name])}", end="", flush=True)
         print(f"{name}: {perf_counter() - start:.0f} s", file=sys.stderr)

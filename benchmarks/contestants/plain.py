@@ -1,4 +1,7 @@
-"""A plain PyTorch loop: copy the model, take SGD steps over the batches, average. The data is on the device already."""
+"""A plain PyTorch loop: copy the model, take SGD steps over the batches, average.
+
+The data is on the device already, and products may use TF32 where a GPU has it, as ours do.
+"""
 
 import sys
 from copy import deepcopy
@@ -9,6 +12,7 @@ from torch.nn import functional
 from workload import Workload, serve
 
 work = Workload.read(sys.argv[1])
+torch.set_float32_matmul_precision("high")
 model, users = work.module(), work.users()
 number = 0
 

@@ -57,8 +57,8 @@ class Workload:
         return stored.long() if self.model == "shakespeare" else stored / 255.0
 
     def cohort(self, number: int, users: int) -> list[int]:
-        """Who takes part in a round."""
-        return [int(user) for user in np.random.default_rng(number).choice(users, self.clients, replace=False)]
+        """Who takes part in a round; the last user, whom ours holds out, does not."""
+        return [int(user) for user in np.random.default_rng(number).choice(users - 1, self.clients, replace=False)]
 
     def wait(self) -> None:
         """Let the device finish."""

@@ -29,9 +29,11 @@ def choose_precision(name: str, device: torch.device) -> Precision:
     if name == "auto":
         return "tf32" if has_tf32 else "float32"
     if name == "tf32" and not has_tf32:
-        raise TurboSVMError(f"Precision 'tf32' needs an NVIDIA GPU since Ampere; {_told(device)}. Allowed: float32.")
+        raise TurboSVMError(
+            f"Precision 'tf32' needs an NVIDIA GPU since Ampere; {_told(device)}. Allowed: auto, float32, bfloat16."
+        )
     if name == "bfloat16" and device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
-        raise TurboSVMError(f"Precision 'bfloat16' is not supported here; {_told(device)}. Allowed: float32.")
+        raise TurboSVMError(f"Precision 'bfloat16' is not supported here; {_told(device)}. Allowed: auto, float32.")
     return name  # type: ignore[return-value]
 
 
