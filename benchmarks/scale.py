@@ -102,9 +102,8 @@ def clients_axis(axes: Axes, work: Work, device: torch.device) -> list[Row]:
     labels = draw.integers(0, work.classes, users * work.samples)
     data = federated(inputs, labels, users, work.classes)
     split = Split(tuple(range(users - 1)), (users - 1,))
-    clients_point(
-        QUICK, work, data, split, COHORT, "turbosvm", device
-    )  # what is loaded and compiled once counts nowhere
+    # What is loaded and compiled once counts nowhere.
+    clients_point(QUICK, work, data, split, COHORT, "turbosvm", device)
     return [
         clients_point(axes, work, data, split, clients, algorithm, device)
         for clients in axes.clients

@@ -6,6 +6,7 @@ graphs      on CUDA, several clients at a time, their steps replayed from CUDA g
 """
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Literal, Protocol, get_args
 
 import numpy as np
@@ -129,8 +130,9 @@ class Engine:
             if layer := layer_that_draws(self.bench.module, probe):
                 self._give_up(f"{layer} draws random numbers")
                 return None
-            benches = [self.bench.on(quicken(self.bench.module, probe)) for _ in range(self._width)]
-            return self._engine(benches)
+            quick = quicken(self.bench.module, probe)
+            copies = [quick, *(deepcopy(quick) for _ in range(self._width - 1))]
+            return self._engine([self.bench.on(module) for module in copies])
         except torch.OutOfMemoryError:
             pass
         except Exception as error:  # the person's own model may raise anything, when it runs or is copied
