@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import pytest
 import torch
 from safetensors.torch import load, save
 from torch import Tensor
@@ -10,8 +11,11 @@ from turbosvm.averaging import weighted_means
 from turbosvm.blocks import (
     Block,
     Layout,
+    Part,
     Rows,
     as_laid_out,
+    chosen,
+    completed,
     copied,
     copy_into,
     laid_out,
@@ -127,3 +131,35 @@ def test_blocks_count_their_bytes_and_join_as_dictionaries_do() -> None:
     joined = one | {"bias": torch.ones(1)}
     assert torch.equal(joined["bias"], torch.ones(1))
     assert list({"first": torch.ones(1)} | one) == ["first", *one]
+
+
+def test_a_part_of_a_block_is_completed_into_a_new_block() -> None:
+    layout = Layout(numbers(0))
+    whole = block(1, layout)
+    part = chosen(whole, [name for name in whole if name not in ("weight", "count")])
+    assert isinstance(part, Part)
+    assert same(part, {name: numbers(1)[name] for name in ("scalar", "nothing", "bias")})
+    with pytest.raises(KeyError):
+        part["weight"]
+    rest = {name: numbers(2)[name] for name in ("count", "weight")}
+    new = completed(part, rest)
+    assert isinstance(new, Block)
+    assert new.layout is layout
+    assert same(new, {**numbers(1), **rest})
+    assert same(whole, numbers(1))  # what it was made from is as it was
+
+
+def test_what_does_not_complete_a_block_is_put_together_as_it_is() -> None:
+    whole = block(1, Layout(numbers(0)))
+    assert chosen(whole, numbers(0)) is whole
+    part, two = chosen(whole, ["scalar", "nothing", "bias", "count"]), numbers(2)
+    for rest in (
+        {"weight": two["weight"].double()},
+        {"weight": two["weight"][:2]},
+        {"weight": two["weight"], "x": two["bias"]},
+    ):
+        together = completed(part, rest)
+        assert not isinstance(together, Block)
+        assert same(together, {**part, **rest})
+    assert same(completed({"a": two["bias"]}, {"b": two["weight"]}), {"a": two["bias"], "b": two["weight"]})
+    assert chosen(numbers(1), ["bias"]).keys() == {"bias"}

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from turbosvm import averaging_cuda
-from turbosvm.blocks import Block
+from turbosvm.blocks import Block, chosen
 from turbosvm.transfer import sent_to
 
 AT_A_TIME = 2**15
@@ -64,11 +64,10 @@ def weighted_means(
     stacked: Mapping[str, Tensor], samples: Tensor, names: Collection[str] | None = None
 ) -> Mapping[str, Tensor]:
     """The weighted mean of each, or of those of some names; of all of them at once, where they lie in a block."""
-    chosen = stacked.keys() if names is None else names
+    names = stacked.keys() if names is None else names
     if isinstance(stacked, Block):
-        means = Block(stacked.layout, [_merged(piece, samples) for piece in stacked.pieces])
-        return means if set(chosen) == set(means) else {name: means[name] for name in chosen}
-    return {name: _merged(stacked[name], samples) for name in chosen}
+        return chosen(Block(stacked.layout, [_merged(piece, samples) for piece in stacked.pieces]), names)
+    return {name: _merged(stacked[name], samples) for name in names}
 
 
 def _merged(stacked: Tensor, samples: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ given blocks of one layout: one operation for all names instead of one for each.
 takes longer than carrying it out, that is most of what a server's step costs.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import torch
@@ -24,9 +24,10 @@ class Layout:
         self._lengths: list[list[int]] = [[] for _ in self.kinds]
         """For each kind, the lengths of its tensors, each followed by that of the gap behind it."""
         self._places: dict[str, tuple[int, int, torch.Size]] = {}
+        """For each name, its kind, where in the piece it begins, and its shape."""
         for name, value in like.items():
             kind = self.kinds.index(value.dtype)
-            self._places[name] = kind, len(self._lengths[kind]), value.shape
+            self._places[name] = kind, sum(self._lengths[kind]), value.shape
             self._lengths[kind] += [value.numel(), -value.numel() % _ALIGNED]
 
     @cached_property
@@ -45,19 +46,17 @@ class Layout:
         """Memory to lay such tensors out in, with zeros in the gaps; with `rows`, so many times."""
         pairs = zip(self._lengths, self.kinds, strict=True)
         pieces = [torch.empty(*rows, sum(lengths), dtype=kind, device=device) for lengths, kind in pairs]
-        for parts in self._split(pieces):
-            for gap in parts[1::2]:
+        for piece, lengths in zip(pieces, self._lengths, strict=True):
+            for gap in piece.split(lengths, dim=-1)[1::2]:
                 if gap.numel():
                     gap.zero_()
         return pieces
 
-    def tensors(self, pieces: Sequence[Tensor]) -> dict[str, Tensor]:
-        """The tensors in pieces of memory `[size]`; from `[C, size]`, each with a first axis."""
-        parts, rows = self._split(pieces), pieces[0].shape[:-1] if pieces else ()
-        return {name: parts[kind][index].view((*rows, *shape)) for name, (kind, index, shape) in self._places.items()}
-
-    def _split(self, pieces: Sequence[Tensor]) -> list[tuple[Tensor, ...]]:
-        return [piece.split(lengths, dim=-1) for piece, lengths in zip(pieces, self._lengths, strict=True)]
+    def tensor(self, name: str, pieces: Sequence[Tensor]) -> Tensor:
+        """The tensor of that name in pieces of memory `[size]`; from `[C, size]`, with a first axis."""
+        kind, start, shape = self._places[name]
+        part = pieces[kind].narrow(-1, start, shape.numel())
+        return part.view((*part.shape[:-1], *shape))
 
 
 class Block(Mapping[str, Tensor]):
@@ -65,11 +64,8 @@ class Block(Mapping[str, Tensor]):
 
     def __init__(self, layout: Layout, pieces: Sequence[Tensor], row: "tuple[Rows, int] | None" = None) -> None:
         self.layout, self.pieces, self.row = layout, tuple(pieces), row
-
-    @cached_property
-    def _tensors(self) -> dict[str, Tensor]:
-        """Made when one is asked for: most blocks are only ever moved as a whole."""
-        return self.layout.tensors(self.pieces)
+        self._tensors: dict[str, Tensor] = {}
+        """Those that were asked for: most blocks are only ever moved as a whole."""
 
     @property
     def nbytes(self) -> int:
@@ -83,6 +79,8 @@ class Block(Mapping[str, Tensor]):
         return {**other, **self}
 
     def __getitem__(self, name: str) -> Tensor:
+        if name not in self._tensors:
+            self._tensors[name] = self.layout.tensor(name, self.pieces)
         return self._tensors[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -90,6 +88,24 @@ class Block(Mapping[str, Tensor]):
 
     def __len__(self) -> int:
         return len(self.layout.names)
+
+
+class Part(Mapping[str, Tensor]):
+    """Some of a block's tensors."""
+
+    def __init__(self, whole: Block, names: Iterable[str]) -> None:
+        self.whole, self._names = whole, dict.fromkeys(names)
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self._names:
+            raise KeyError(name)
+        return self.whole[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 class Rows:
@@ -157,6 +173,25 @@ def as_laid_out(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> Map
     block = laid_out(like.layout, like.pieces[0].device)
     copy_into(block, values)
     return block
+
+
+def chosen(values: Mapping[str, Tensor], names: Iterable[str]) -> Mapping[str, Tensor]:
+    """Those of some names; the whole block, where these are all of its names."""
+    if not isinstance(values, Block):
+        return {name: values[name] for name in names}
+    part = Part(values, names)
+    return values if len(part) == len(values) else part
+
+
+def completed(part: Mapping[str, Tensor], rest: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """Both together: a new block, where one is part of a block and the other is like all that it lacks."""
+    if isinstance(part, Part) and set(rest) == set(part.whole) - set(part):
+        alike = [(part.whole[name], value) for name, value in rest.items()]
+        if all((own.dtype, own.shape) == (value.dtype, value.shape) for own, value in alike):
+            whole = copied(part.whole)
+            copy_into({name: whole[name] for name in rest}, rest)
+            return whole
+    return {**part, **rest}
 
 
 def nbytes(*groups: Mapping[str, Tensor]) -> int:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -37,7 +36,7 @@ from turbosvm.data.federated import FederatedData
 from turbosvm.data.samples import Samples, free_memory
 from turbosvm.data.split import Split
 from turbosvm.errors import TurboSVMError
-from turbosvm.evaluation.metrics import Metrics, evaluate_at
+from turbosvm.evaluation.metrics import Metrics, Places, evaluate_at
 from turbosvm.models.contract import Head, load_state, state_of
 from turbosvm.precision import Precision, choose_precision, working_precision
 from turbosvm.randomness import lend_to_global
@@ -164,9 +163,9 @@ def simulate(
         watch.lap("merge")
         metrics = None
         if number % plan.evaluate_every == 0 or number == plan.rounds:
-            load_state(module, standing.model)
+            load_state(engine.module, standing.model)
             with lend_to_global(plan.seed, "layers", number, "evaluation"):
-                metrics = held_out.evaluate(module, engine.side_by_side)
+                metrics = held_out.evaluate(engine.module, engine.side_by_side)
         watch.lap("evaluate")
         yield Round(
             number=number,
@@ -197,22 +196,32 @@ class HeldOut:
         for user in federation.split.held_out:
             self._data.labels_of(user)  # refuses those that are no classes
         offsets = self._data.offsets
-        own = [np.arange(offsets[user], offsets[user + 1]) for user in federation.split.held_out]
-        self._places = np.concatenate(own)
+        own = np.concatenate([np.arange(offsets[user], offsets[user + 1]) for user in federation.split.held_out])
+        resident = samples is not None and samples.resident
+        self._places: Places = torch.tensor(own, device=device) if resident else own
+        self._at_a_time = 512
+        if device.type == "cuda":
+            self._at_a_time = 8192 if self._data.tokens else 4096
 
     def evaluate(self, module: nn.Module, side_by_side: bool) -> Metrics:
         """Evaluate a model on all of them; on the CPU, a batch a core if the model allows that."""
         classes, precision = len(self._data.classes), self._precision
         with working_precision(precision, self._device):
-            if self._device.type == "cuda" or not side_by_side:
-                size = 2048 if self._device.type == "cuda" else 512
-                return evaluate_at(module, self._places, self._fetch, classes, size, precision=precision)
-            with workers(torch.get_num_threads()) as pool:
-                return evaluate_at(module, self._places, self._fetch, classes, 128, pool.map, precision)
+            if side_by_side and self._device.type != "cuda":
+                with workers(torch.get_num_threads()) as pool:
+                    return evaluate_at(module, self._places, self._fetch, classes, 128, pool.map, precision)
+            while self._at_a_time > 1:
+                try:
+                    return evaluate_at(module, self._places, self._fetch, classes, self._at_a_time, precision=precision)
+                except torch.OutOfMemoryError:
+                    self._at_a_time //= 2  # tried below: while an error is handled, it holds on to what it was about
+                torch.cuda.empty_cache()
+            return evaluate_at(module, self._places, self._fetch, classes, 1, precision=precision)
 
-    def _fetch(self, places: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        if self._samples and self._samples.resident:
-            return self._samples.at(torch.tensor(places, device=self._device))
+    def _fetch(self, places: Places) -> tuple[Tensor, Tensor]:
+        if isinstance(places, Tensor):
+            assert self._samples is not None  # noqa: S101 (places lie on the device where the samples do)
+            return self._samples.at(places)
         return self._data.tensors(places, self._device)
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from turbosvm.blocks import nbytes
+from turbosvm.blocks import nbytes, pieces_of
 
 Weights = Mapping[str, Tensor]
 """Named tensors, such as a model's parameters, or its buffers."""
@@ -41,7 +41,7 @@ class ModelState:
     @property
     def on_cuda(self) -> bool:
         """Whether it lies on a GPU, which works while the CPU goes on."""
-        return all(value.is_cuda for value in self.parameters.values())
+        return all(piece.is_cuda for piece in pieces_of([self.parameters]))
 
 
 @dataclass(frozen=True)

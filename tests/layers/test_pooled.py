@@ -189,6 +189,26 @@ class TestOnCuda:
             far = (one.double() - two).norm() / (1 + two.norm())
             assert far < (1e-10 if dtype is torch.float64 else 5e-3)  # where rounding makes another place the largest
 
+    @pytest.mark.parametrize("bias", [True, False])
+    def test_in_evaluation_the_convolution_does_what_the_norm_does(self, bias: bool) -> None:
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Conv2d(3, 20, 3, padding=1, bias=bias), nn.BatchNorm2d(20), POOL, RELU).cuda()
+        images = torch.randn(5, 3, 8, 6, device="cuda")
+        with torch.no_grad():
+            net.get_parameter("1.weight").normal_()
+            net.get_parameter("1.bias").normal_()
+            net(images + 1)  # gives it statistics
+        quick = deepcopy(net.eval())
+        with_pooled_convolutions(quick)
+        assert isinstance(quick[0], NormedConv2d)
+        assert quick[0].narrow
+        far = (quick(images).double() - deepcopy(net).double()(images.double())).norm()
+        assert far < 2e-3 * net(images).norm()
+        before = deepcopy(quick.state_dict())
+        quick(images)
+        for name, value in quick.state_dict().items():
+            torch.testing.assert_close(value, before[name], rtol=0, atol=0)
+
     def test_a_second_derivative_is_refused_rather_than_left_out(self) -> None:
         layer, images = convolution(3, 16).cuda(), torch.randn(2, 3, 4, 4, device="cuda")
         layer.__class__ = PooledConv2d

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from turbosvm.algorithms.rules import Algorithm
 from turbosvm.averaging import weighted_means
-from turbosvm.blocks import as_laid_out
+from turbosvm.blocks import as_laid_out, chosen, completed
 from turbosvm.models.contract import Head
 from turbosvm.types import Cohort, Diagnostics, ModelState, Moment, ServerState, Weights
 
@@ -44,7 +44,7 @@ def merge(
     if algorithm.head is not None:
         own, clients = head.embeddings(model.parameters), head.embeddings(cohort.parameters)
         merged = algorithm.head.merge(own, clients, cohort.samples, state.head, moment)
-        parameters = {**parameters, **head.parameters(merged.embeddings)}
+        parameters = completed(parameters, head.parameters(merged.embeddings))
         head_state, diagnostics = merged.state, diagnostics | dict(merged.diagnostics)
     shared = {
         part: rule.merge(state.shared.get(part, {}), cohort.sent.get(part, {}), cohort, population)
@@ -57,4 +57,4 @@ def merge(
 def _body(algorithm: Algorithm, parameters: Weights, head: Head) -> Weights:
     """The parameters that the body rule merges."""
     own = () if algorithm.head is None else head.names
-    return {name: value for name, value in parameters.items() if name not in own}
+    return chosen(parameters, [name for name in parameters if name not in own])

@@ -6,12 +6,11 @@ graphs      on CUDA, several clients at a time, their steps replayed from CUDA g
 """
 
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from typing import Literal, Protocol, get_args
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from turbosvm.algorithms.rules import Algorithm
 from turbosvm.allocator import keep_freed_memory
@@ -27,7 +26,7 @@ from turbosvm.data.federated import FederatedData
 from turbosvm.data.samples import Samples
 from turbosvm.errors import TurboSVMError, in_one_line, unknown
 from turbosvm.inputs import as_model_input
-from turbosvm.layers.quicken import quicken
+from turbosvm.layers.quicken import quicken, twin
 from turbosvm.models.trace import layer_that_draws
 from turbosvm.types import Moment
 
@@ -89,6 +88,7 @@ class Engine:
         self._algorithm, self._training, self._most_clients, self._say = algorithm, training, most_clients, say
         self._width = min(most_clients, LANES if name == "graphs" else torch.get_num_threads())
         self._fast: Fast | None = None
+        self._quick = bench.module
         if name != "sequential" and not algorithm.pooled:
             self._fast = self._build(self._probe())
 
@@ -115,6 +115,11 @@ class Engine:
             self._fast.expect(moment, ids)
 
     @property
+    def module(self) -> nn.Module:
+        """What evaluates fastest: a faster copy of the model, or the model; it holds no weights of its own."""
+        return self._quick if self._fast else self.bench.module
+
+    @property
     def side_by_side(self) -> bool:
         """Whether several copies of the model run at a time, none of them drawing random numbers."""
         return self._fast is not None
@@ -131,7 +136,7 @@ class Engine:
                 self._give_up(f"{layer} draws random numbers")
                 return None
             quick = quicken(self.bench.module, probe)
-            copies = [quick, *(deepcopy(quick) for _ in range(self._width - 1))]
+            self._quick, *copies = (twin(quick) for _ in range(self._width + 1))
             return self._engine([self.bench.on(module) for module in copies])
         except torch.OutOfMemoryError:
             pass

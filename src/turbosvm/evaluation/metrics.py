@@ -19,7 +19,7 @@ from torch.nn import functional
 from turbosvm.inputs import as_model_input
 from turbosvm.precision import Precision, mixed
 
-Places = npt.NDArray[np.int64]
+Places = npt.NDArray[np.int64] | Tensor
 Map = Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]
 
 
@@ -64,22 +64,23 @@ def evaluate_at(
             logits = module(as_model_input(inputs))
         logits = logits if logits.dtype == torch.float64 else logits.float()
         answers = torch.where(logits.isfinite().all(dim=1), logits.argmax(dim=1), classes)
-        counts = torch.bincount(truth * (classes + 1) + answers, minlength=classes * (classes + 1))
         loss = functional.cross_entropy(logits, truth, reduction="sum").double()
-        return logits.softmax(dim=1).float(), truth, counts, loss
+        return logits.softmax(dim=1).float(), truth, answers, loss
 
     module.eval()
     try:
-        scores, truths, counts, losses = zip(*each(answer, batches), strict=True)
+        scores, truths, answers, losses = zip(*each(answer, batches), strict=True)
     finally:
         module.train(was_training)
-    confusion = torch.stack(counts).sum(dim=0).view(classes, classes + 1).cpu()
+    truth = torch.cat(truths)
+    pairs = truth * (classes + 1) + torch.cat(answers)
+    confusion = torch.bincount(pairs, minlength=classes * (classes + 1)).view(classes, classes + 1).cpu()
     return Metrics(
         accuracy=accuracy(confusion),
         macro_f1=macro_f1(confusion),
         mcc=mcc(confusion),
         loss=float(torch.stack(losses).sum()) / len(places),
-        auc=macro_auc(torch.cat(scores), torch.cat(truths)),
+        auc=macro_auc(torch.cat(scores), truth),
     )
 
 

@@ -51,6 +51,7 @@ class Recording:
 
     def __init__(self, inputs: StepInputs, options: HeadOptions, dtype: torch.dtype) -> None:
         device, limits = inputs.heads.device, inputs.limits
+        self._set = limits.cost, limits.tol
         self._limits = smo_cuda.limits_tensor(limits.cost, limits.tol, device)
         self._inputs = StepInputs(
             inputs.heads.clone(memory_format=torch.contiguous_format),
@@ -74,12 +75,15 @@ class Recording:
         self._inputs.shares.copy_(shares)
         for name, value in moments.items():
             self._inputs.moments[name].copy_(value)
-        self._limits.copy_(smo_cuda.limits_tensor(limits.cost, limits.tol, heads.device))
+        if (limits.cost, limits.tol) != self._set:
+            self._limits.copy_(smo_cuda.limits_tensor(limits.cost, limits.tol, heads.device))
+            self._set = limits.cost, limits.tol
         for phase, graph in self._graphs:
             graph.replay()
             watch.lap(phase)
         embeddings, moments, packed = self._stepped
-        own = Stepped(embeddings.clone(), {name: value.clone() for name, value in moments.items()}, packed.clone())
+        kept, told = {name: value.clone() for name, value in moments.items()}, packed.to("cpu", non_blocking=True)
+        own = Stepped(embeddings.clone(), kept, told)
         torch.cuda.current_stream(heads.device).synchronize()  # before another thread may use the buffers
         return own
 

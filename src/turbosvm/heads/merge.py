@@ -92,13 +92,24 @@ def merge_heads(
     for name in options:
         if name not in names:
             raise unknown("option of merge_heads", name, names)
-    chosen = HeadOptions(**options)
     rounds, seed = as_whole("rounds", rounds, 1), as_whole("seed", seed, -(2**62))
+    return merge_with(HeadOptions(**options), heads, samples, state, rounds, seed)
+
+
+def merge_with(
+    options: HeadOptions,
+    heads: Array | Iterable[Array],
+    samples: Array | Sequence[float],
+    state: HeadState | None,
+    rounds: int,
+    seed: int,
+) -> MergedHeads:
+    """Do what `merge_heads` does, with options that have been checked once and for all."""
     embeddings, as_numpy = as_embeddings(heads)
     counts = _checked_counts(samples, len(embeddings))
-    number, moments = _checked_state(state, embeddings, chosen.server_optimiser)
+    number, moments = _checked_state(state, embeddings, options.server_optimiser)
     with full_precision():
-        step = head_step(embeddings, counts, moments, chosen, number, rounds, seed)
+        step = head_step(embeddings, counts, moments, options, number, rounds, seed)
     if not as_numpy:
         return MergedHeads(step.head, HeadState(number, dict(step.moments)), step.diagnostics)
     arrays = {name: value.cpu().numpy() for name, value in step.moments.items()}

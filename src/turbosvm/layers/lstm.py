@@ -6,6 +6,9 @@ from torch.nn import functional
 
 from turbosvm.layers.lstm_cuda import Recurrence, fits
 
+MOST_ROWS = 1024
+"""Of larger batches, such as those of an evaluation, the products take most of the time, which cuDNN does best."""
+
 
 class QuickLSTM(nn.LSTM):
     """An `nn.LSTM` on CUDA; what the kernels do not take goes the ordinary way."""
@@ -29,4 +32,5 @@ class QuickLSTM(nn.LSTM):
     def _taken(self, inputs: Tensor) -> bool:
         plain = not (self.bidirectional or self.proj_size or (self.dropout and self.training))
         plain = plain and not torch.is_autocast_enabled("cuda")
+        plain = plain and inputs.shape[0 if self.batch_first else 1] <= MOST_ROWS
         return plain and inputs.is_cuda and inputs.dtype == torch.float32 and fits(self.hidden_size)

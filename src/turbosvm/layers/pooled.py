@@ -1,7 +1,8 @@
 """Convolution, BatchNorm, 2x2 max-pooling and ReLU, which most small CNNs are made of, as one layer on CUDA.
 
     convolution, pooling, ReLU              one kernel of our own; where channels are few
-    convolution, BatchNorm, pooling, ReLU   the convolution is cuDNN's, the rest one kernel; in training mode
+    convolution, BatchNorm, pooling, ReLU   the convolution is cuDNN's, the rest one kernel
+                                            in evaluation, where BatchNorm is a factor and a term: as without it
 
 A convolution's bias in front of BatchNorm is not added: the mean over the batch takes it away again, and its gradient
 is zero. Only the running mean knows of it.
@@ -27,16 +28,10 @@ class PooledConv2d(nn.Conv2d):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return relu(max_pool2d(conv2d(inputs), 2))."""
-        if self.bias is None or not self._taken(inputs):
+        if self.bias is None or not _poolable(inputs, self.out_channels):
             return functional.relu(functional.max_pool2d(super().forward(inputs), 2))
         convolved: Tensor = ConvolvePoolRelu.apply(inputs, self.weight, self.bias)  # type: ignore[no-untyped-call]
         return convolved
-
-    @staticmethod
-    def _taken(inputs: Tensor) -> bool:
-        plain = inputs.is_cuda and inputs.dtype == torch.float32 and not torch.is_autocast_enabled("cuda")
-        even = inputs.ndim == 4 and inputs.shape[2] % 2 == inputs.shape[3] % 2 == 0
-        return plain and even and 0 < inputs.numel() * MOST_CHANNELS < MOST_NUMBERS
 
 
 class NormedConv2d(nn.Conv2d):
@@ -44,10 +39,14 @@ class NormedConv2d(nn.Conv2d):
 
     norm: tuple[nn.BatchNorm2d]
     """The BatchNorm, which stays where it was in the model, and passes everything on."""
+    narrow: bool
+    """Whether `ConvolvePoolRelu` takes the convolution."""
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return relu(max_pool2d(norm(conv2d(inputs)), 2))."""
         norm = self.norm[0]
+        if not norm.training and self.narrow and _poolable(inputs, self.out_channels):
+            return self._folded(inputs, norm)
         convolved = self._conv_forward(inputs, self.weight, None) if norm.training and self._taken(inputs) else None
         if convolved is None or convolved.numel() > MOST_NUMBERS:
             return functional.relu(functional.max_pool2d(nn.BatchNorm2d.forward(norm, super().forward(inputs)), 2))
@@ -58,6 +57,16 @@ class NormedConv2d(nn.Conv2d):
         bias = torch.zeros_like(mean) if self.bias is None else self.bias.detach()
         given = (norm.weight, norm.bias, bias, mean, variance, norm.eps, norm.momentum)
         pooled: Tensor = NormPoolRelu.apply(convolved, *given)  # type: ignore[no-untyped-call]
+        return pooled
+
+    def _folded(self, inputs: Tensor, norm: nn.BatchNorm2d) -> Tensor:
+        """Go through a convolution that does what BatchNorm does, too."""
+        assert norm.running_mean is not None  # noqa: S101 (only such are taken)
+        assert norm.running_var is not None  # noqa: S101
+        factor = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
+        term = norm.bias + factor * ((0 if self.bias is None else self.bias) - norm.running_mean)
+        weight = self.weight * factor.view(-1, 1, 1, 1)
+        pooled: Tensor = ConvolvePoolRelu.apply(inputs, weight, term)  # type: ignore[no-untyped-call]
         return pooled
 
     @staticmethod
@@ -84,14 +93,24 @@ def with_pooled_convolutions(module: nn.Module) -> None:
             continue
         layers = [layer if uses[id(layer)] == 1 and not _watched(layer) else nn.Identity() for layer in row]
         for index, convolution in enumerate(layers):
-            if _narrow(convolution) and _halves(*layers[index + 1 : index + 3]):
+            if _narrow(convolution) and convolution.bias is not None and _halves(*layers[index + 1 : index + 3]):
                 convolution.__class__ = PooledConv2d
                 row[index + 1], row[index + 2] = nn.Identity(), nn.Identity()
             if _normed(*layers[index : index + 2]) and _halves(*layers[index + 2 : index + 4]):
-                norm = layers[index + 1]
+                norm, narrow = layers[index + 1], _narrow(convolution)
                 convolution.__class__, norm.__class__ = NormedConv2d, Passing
-                convolution.norm = (norm,)  # type: ignore[assignment]
+                convolution.norm, convolution.narrow = (norm,), narrow  # type: ignore[assignment]
                 row[index + 2], row[index + 3] = nn.Identity(), nn.Identity()
+
+
+def _poolable(inputs: Tensor, channels: int) -> bool:
+    """Whether `ConvolvePoolRelu` takes such inputs."""
+    plain = inputs.is_cuda and inputs.dtype == torch.float32 and not torch.is_autocast_enabled("cuda")
+    even = inputs.ndim == 4 and inputs.shape[2] % 2 == inputs.shape[3] % 2 == 0
+    if not (plain and even):
+        return False
+    images, own, height, width = inputs.shape
+    return 0 < images * max(own, channels) * height * width < MOST_NUMBERS
 
 
 def _watched(layer: nn.Module) -> bool:
@@ -103,7 +122,6 @@ def _watched(layer: nn.Module) -> bool:
 def _narrow(layer: nn.Module) -> bool:
     return (
         type(layer) is nn.Conv2d
-        and layer.bias is not None
         and layer.groups == 1
         and max(layer.in_channels, layer.out_channels) <= MOST_CHANNELS
         and layer.kernel_size[0] == layer.kernel_size[1]

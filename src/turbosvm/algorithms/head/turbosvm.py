@@ -7,13 +7,13 @@ Wang, Bodonhelyi, Bozkir, Kasneci: TurboSVM-FL: Boosting Federated Learning thro
 AAAI 2024.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from turbosvm.algorithms.rules import MergedHead
-from turbosvm.heads.merge import HeadState, merge_heads
+from turbosvm.heads.merge import HeadState, merge_with
 from turbosvm.heads.options import HeadOptions
 from turbosvm.types import Moment, Weights
 
@@ -29,5 +29,5 @@ class TurboSVM(HeadOptions):
     def merge(self, embeddings: Tensor, clients: Tensor, samples: Tensor, state: Weights, moment: Moment) -> MergedHead:  # noqa: ARG002
         """Return the embeddings merged from the clients'."""
         before = HeadState(moment.round - 1, dict(state))
-        merged = merge_heads(clients, samples, before, rounds=moment.rounds, seed=moment.seed, **asdict(self))
+        merged = merge_with(self, clients, samples, before, moment.rounds, moment.seed)
         return MergedHead(merged.head, merged.state.moments, merged.diagnostics)
