@@ -12,7 +12,7 @@ from turbosvm.algorithms.server import merge
 from turbosvm.clients.engine import Engine, EngineName
 from turbosvm.clients.local import Call
 from turbosvm.clients.memory import ClientMemory
-from turbosvm.clients.replies import Failure, Reply, stack
+from turbosvm.clients.replies import Reply, stack
 from turbosvm.clients.sequential import train_clients
 from turbosvm.clients.training import LocalTraining
 from turbosvm.clients.workbench import Workbench
@@ -175,31 +175,28 @@ def test_graphs_agree_with_the_reference_in_float32(model: str, rule: str) -> No
 @CUDA
 @pytest.mark.parametrize("rule", ["fedavg", "moon+scaffold"])
 @pytest.mark.parametrize("model", SHAPES)
-def test_in_tf32_graphs_are_as_near_to_float32_as_the_reference_is(model: str, rule: str) -> None:
-    """There, rounding is most of what differs, and each kernel rounds in its own places."""
+def test_in_tf32_graphs_stay_as_near_to_float32_as_tf32_allows(model: str, rule: str) -> None:
+    """Not to the reference in TF32: each kernel rounds in its own places, and cuDNN not always."""
     data, where = uneven(model), torch.device("cuda")
     module = build_model(model, {"classes": len(data.classes)}, seed=0).to(where)
     training = LocalTraining(epochs=1, batch_size=8, learning_rate=SHAPES[model][2])
     algorithm, head, ids, memory = find_algorithm(rule), find_head(module), range(6), ClientMemory(0)
     start = begin(Federation(data, Split(tuple(ids), ()), module, head), algorithm, Plan(1, 6, training))
     call = Call(start.model, start.server.shared, Moment(1, 2, 0))
-    engine = Engine(
-        "graphs", Workbench(module, head, "tf32"), data, Samples(data, where, 6), algorithm, training, 6, pytest.fail
-    )
-    found: dict[Precision, list[Reply | Failure]] = {"float32": [], "tf32": []}
-    for precision, replies in found.items():
-        with working_precision(precision, where):
-            bench = Workbench(module, head, precision)
-            replies += train_clients(bench, call, data, ids, algorithm, training, memory)
+    with working_precision("float32", where):
+        exact = list(train_clients(Workbench(module, head, "float32"), call, data, ids, algorithm, training, memory))
+    bench, samples = Workbench(module, head, "tf32"), Samples(data, where, 6)
+    engine = Engine("graphs", bench, data, samples, algorithm, training, 6, pytest.fail)
     with working_precision("tf32", where):
-        ours = engine.train(call, ids, memory)
-    for exact, plain, graph in zip(found["float32"], found["tf32"], ours, strict=True):
-        assert isinstance(exact, Reply)
-        assert isinstance(plain, Reply)
-        assert isinstance(graph, Reply)
-        off = distances(exact, plain)
-        for name, distance in distances(exact, graph).items():
-            assert distance <= 2 * off[name] + 1e-5, (name, exact.client, distance, off[name])
+        rounded = engine.train(call, ids, memory)
+    for one, two in zip(exact, rounded, strict=True):
+        assert isinstance(one, Reply)
+        assert isinstance(two, Reply)
+        far = distances(one, two)
+        assert max(far.values()) > 1e-7, "nothing was rounded"
+        for name, distance in far.items():
+            near = 4 * 2**-11  # TF32 has 10 bits behind the first
+            assert distance <= (near if name in ("weights", "buffers", "loss") else 100 * near), (name, one.client)
 
 
 def test_the_number_of_threads_does_not_change_a_single_bit() -> None:

@@ -71,10 +71,9 @@ class Recording:
     def replay(self, inputs: StepInputs, watch: Laps) -> Stepped:
         """Do the recorded step with other numbers."""
         heads, shares, moments, limits = inputs
-        self._inputs.heads.copy_(heads)
-        self._inputs.shares.copy_(shares)
-        for name, value in moments.items():
-            self._inputs.moments[name].copy_(value)
+        own = self._inputs
+        torch._foreach_copy_([own.heads, *(own.moments[name] for name in moments)], [heads, *moments.values()])
+        own.shares.copy_(shares)
         if (limits.cost, limits.tol) != self._set:
             self._limits.copy_(smo_cuda.limits_tensor(limits.cost, limits.tol, heads.device))
             self._set = limits.cost, limits.tol
@@ -83,9 +82,9 @@ class Recording:
             watch.lap(phase)
         embeddings, moments, packed = self._stepped
         kept, told = {name: value.clone() for name, value in moments.items()}, packed.to("cpu", non_blocking=True)
-        own = Stepped(embeddings.clone(), kept, told)
+        stepped = Stepped(embeddings.clone(), kept, told)
         torch.cuda.current_stream(heads.device).synchronize()  # before another thread may use the buffers
-        return own
+        return stepped
 
 
 class _Phases:
