@@ -26,7 +26,7 @@ from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.algorithm import build_algorithm
 from turbosvm.models.contract import state_of
 from turbosvm.simulation import Plan, Round, simulate
-from turbosvm.snapshot import pack, unpack
+from turbosvm.snapshot import pack_run, unpack
 from turbosvm.types import Moment
 
 TRAINING = LocalTraining(1, 4, 0.2)
@@ -156,7 +156,10 @@ def test_failed_rounds_are_remembered_in_a_checkpoint(tiny_data: FederatedData) 
     rounds = simulate(federation(spoilt), find_algorithm("fedavg"), plan)
     standing = [next(rounds) for _ in range(2)][-1].standing
     resumed = simulate(
-        federation(spoilt), find_algorithm("fedavg"), plan, unpack(pack(standing), 0, torch.device("cpu"))
+        federation(spoilt),
+        find_algorithm("fedavg"),
+        plan,
+        unpack(pack_run(standing), {}, ClientMemory(0), torch.device("cpu")),
     )
     assert next(resumed).standing.failed_rounds == 3
     with pytest.raises(TurboSVMError, match="3 rounds failed"):

@@ -1,8 +1,8 @@
 """Federated learning with SVM aggregation.
 
-`turbosvm.run` and `turbosvm.compare` do whole experiments; `turbosvm.prepare` reads LEAF's data sets and tables of your
-own; `FederatedData` holds data that you have in memory. They are imported when first used, so that `import turbosvm`
-(and the reports, which need no PyTorch) start at once.
+`turbosvm.run` and `turbosvm.compare` do whole experiments, `turbosvm.resume` goes on with one; `turbosvm.prepare` reads
+LEAF's data sets and tables of your own; `FederatedData` holds data that you have in memory. They are imported when
+first used, so that `import turbosvm` (and the reports, which need no PyTorch) start at once.
 """
 
 from importlib import import_module
@@ -13,7 +13,7 @@ from turbosvm.version import __version__
 
 if TYPE_CHECKING:
     from turbosvm import svm
-    from turbosvm.api import Comparison, Result, compare, open_data, prepare, run
+    from turbosvm.api import Comparison, Result, compare, open_data, prepare, resume, run
     from turbosvm.data.federated import FederatedData
     from turbosvm.data.partition import Partition
     from turbosvm.data.sources.request import Columns
@@ -34,6 +34,7 @@ __all__ = [
     "merge_heads",
     "open_data",
     "prepare",
+    "resume",
     "run",
     "svm",
 ]
@@ -50,6 +51,7 @@ _HOMES = {
     "merge_heads": "turbosvm.heads.merge",
     "open_data": "turbosvm.api",
     "prepare": "turbosvm.api",
+    "resume": "turbosvm.api",
     "run": "turbosvm.api",
 }
 

@@ -1,4 +1,4 @@
-"""The Python entry point: `turbosvm.run`, `turbosvm.compare`, `turbosvm.prepare`, `turbosvm.open_data`."""
+"""The Python entry point: `run`, `resume`, `compare`, `prepare` and `open_data`."""
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from turbosvm.evaluation.milestones import RoundsToTarget
 from turbosvm.experiment.config import Config
 from turbosvm.experiment.layers import merge_layers, named, nest
 from turbosvm.experiment.resolve import refuse_another, resolve_config
-from turbosvm.experiment.runner import run_experiment
+from turbosvm.experiment.runner import Outcome, reopen_run, run_experiment, run_on
 from turbosvm.names import OWN
 from turbosvm.report.curves import draw_curves, save_figure
 from turbosvm.report.folder import save_report
@@ -140,6 +140,27 @@ def run(
     return result
 
 
+def resume(
+    folder: str | Path,
+    *,
+    data: FederatedData | None = None,
+    model: nn.Module | None = None,
+    on_record: Callable[[dict[str, Any]], None] | None = None,
+) -> Result:
+    """Go on with a saved run from its newest checkpoint; its records then equal those of a run that was never stopped.
+
+    Args:
+        folder: a run's folder, as `run` saved it.
+        data, model: your own, where the run was made with data or a model of your own.
+        on_record: called with each further round's record.
+    """
+    prepared = reopen_run(Path(folder), data, model)
+    result, sentences = _result(run_on(prepared, on_record))
+    for sentence in sentences:
+        warnings.warn(sentence, stacklevel=2)
+    return result
+
+
 def compare(
     algorithms: str | Iterable[str],
     *,
@@ -249,11 +270,16 @@ def _run(
         Path(out) if out else None,
         on_record,
     )
+    return _result(outcome)
+
+
+def _result(outcome: Outcome) -> tuple[Result, list[str]]:
+    """Show a run's outcome as a result, with what the person should be told of it."""
     if outcome.interrupted:
         raise KeyboardInterrupt
-    frame = pd.DataFrame(outcome.records)
-    report = RunRecords.from_config(resolved.model_dump(), frame)
-    result = Result(resolved, frame, outcome.module, outcome.folder, outcome.stopped, report)
+    frame, config = pd.DataFrame(outcome.records), outcome.config
+    report = RunRecords.from_config(config.model_dump(), frame)
+    result = Result(config, frame, outcome.module, outcome.folder, outcome.stopped, report)
     return result, [*outcome.told, *report.told]
 
 

@@ -21,6 +21,16 @@ def cannot_write(what: str, path: Path) -> Iterator[None]:
         raise TurboSVMError(f"Cannot write {what} '{path}': {reason}.") from error
 
 
+@contextmanager
+def cannot_read(path: Path) -> Iterator[None]:
+    """Turn the operating system's refusal into a sentence that names the path."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise TurboSVMError(f"Cannot read '{path}': {reason}.") from error
+
+
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a small file so that a reader, or a crash, never sees half of it."""
     data = content.encode() if isinstance(content, str) else content
@@ -42,11 +52,16 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 def sync_folder(folder: Path) -> None:
     """See a folder's files to the disk, so that they survive the machine when the folder is moved to its place."""
     for path in [*folder.iterdir(), folder]:
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync_to_disk(path)
+
+
+def sync_to_disk(path: Path) -> None:
+    """See a file, or the names of a folder's files, to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def new_folder(root: Path, name: str) -> Path:

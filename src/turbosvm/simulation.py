@@ -115,9 +115,13 @@ def begin(federation: Federation, algorithm: Algorithm, plan: Plan) -> Standing:
     """Where a run stands before its first round: at the weights that the model has now."""
     model = state_of(federation.module)
     server = init_server(algorithm, model, federation.head)
+    return Standing(0, 0, model, server, empty_memory(federation, plan))
+
+
+def empty_memory(federation: Federation, plan: Plan) -> ClientMemory:
+    """What clients keep before the first round: nothing, with room for more."""
     device = next(federation.module.parameters()).device
-    on_gpu = free_memory(device) // 4 if device.type == "cuda" else 0
-    return Standing(0, 0, model, server, ClientMemory(plan.client_memory, on_gpu))
+    return ClientMemory(plan.client_memory, free_memory(device) // 4 if device.type == "cuda" else 0)
 
 
 def simulate(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -14,6 +15,8 @@ import pytest
 from tests.conftest import turbosvm
 from turbosvm.data import store
 from turbosvm.data.federated import FederatedData
+from turbosvm.experiment import runner
+from turbosvm.experiment.folder import record_of
 
 OWN_MODELS = """
 import torch
@@ -181,8 +184,39 @@ def test_ctrl_c_keeps_the_records_so_far(tmp_path: Path) -> None:
     out, err = running.communicate(timeout=60)
     assert running.returncode == 130, err
     assert "Traceback" not in err
-    assert "Stopped; the records so far are kept." in out
+    assert "Stopped; go on with: turbosvm resume runs/" in out
     frame = pd.read_json(found[0], lines=True)
     assert frame["round"].tolist() == list(range(1, len(frame) + 1))
     assert len(frame) > 100
     assert (found[0].parent / "model.safetensors").is_file()
+
+
+def test_resume_finishes_what_was_stopped_and_what_had_not_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopping(finished: Any, users: Any) -> Any:
+        if finished.number == 4:
+            raise KeyboardInterrupt
+        return record_of(finished, users)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "record_of", stopping)
+        assert turbosvm("compare", "fedavg", "fedavgm", *OWN[:-1], "6") == 130
+    (root,) = (tmp_path / "runs").iterdir()
+    assert not (root / "fedavgm-seed0" / "records.jsonl").exists()
+    capsys.readouterr()
+    assert turbosvm("resume", str(root)) == 0
+    shown = capsys.readouterr().out
+    assert "fedavg seed 0  round 4/6" in shown  # not 1 to 3 again
+    assert "fedavg seed 0  round 3/6" not in shown
+    assert "fedavgm seed 0  round 1/6" in shown
+    assert (root / "table.md").is_file()
+    for name in ("fedavg-seed0", "fedavgm-seed0"):
+        assert len((root / name / "records.jsonl").read_text().splitlines()) == 6
+    assert turbosvm("resume", str(root / "fedavg-seed0")) == 0
+    assert "round" not in capsys.readouterr().out.split("algorithm")[0]
+
+
+def test_resume_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert turbosvm("resume", str(tmp_path / "nothing")) == 2
+    assert "There are no runs in" in capsys.readouterr().err

@@ -16,6 +16,7 @@ from turbosvm.algorithms.rules import Algorithm
 from turbosvm.algorithms.server import ServerStep, merge
 from turbosvm.averaging import weighted_means
 from turbosvm.clients.local import Call
+from turbosvm.clients.memory import ClientMemory
 from turbosvm.clients.replies import Reply, stack
 from turbosvm.clients.sequential import train_clients
 from turbosvm.clients.training import LocalTraining
@@ -24,7 +25,7 @@ from turbosvm.data.federated import FederatedData
 from turbosvm.data.split import split_users
 from turbosvm.models.contract import find_head
 from turbosvm.simulation import Federation, Plan, Round, Standing, begin, simulate
-from turbosvm.snapshot import pack, unpack
+from turbosvm.snapshot import pack_client, pack_run, unpack
 from turbosvm.types import Cohort, Moment, Weights
 
 COMBINATIONS = (
@@ -203,27 +204,41 @@ def test_models_with_and_without_batchnorm_and_bias(
     assert all(value.dtype == setup.module.get_buffer(key).dtype for key, value in last.model.buffers.items())
 
 
+def written_and_read(standing: Standing) -> Standing:
+    """What comes back of it from files."""
+
+    def through_a_file(tensors: Weights) -> Weights:
+        return load(save({key: value.contiguous() for key, value in tensors.items()}))
+
+    memory = standing.memory
+    kept = {client: through_a_file(pack_client(memory, client)) for client in memory.clients}
+    return unpack(through_a_file(pack_run(standing)), kept, ClientMemory(0), CPU)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_checkpoint_in_the_middle_changes_nothing(name: str, tiny_data: FederatedData) -> None:
     algorithm = find_algorithm(name)
     whole = rounds(federation(tiny_data, norm=True), algorithm)
     half = rounds(federation(tiny_data, norm=True), algorithm, last=2)[-1]
-    written = save({key: value.contiguous() for key, value in pack(half.standing).items()})
-    resumed = rounds(federation(tiny_data, norm=True), algorithm, unpack(load(written), 0, CPU))
+    resumed = rounds(federation(tiny_data, norm=True), algorithm, written_and_read(half.standing))
     assert [finished.number for finished in resumed] == [3, 4, 5]
     for straight, again in zip(whole[2:], resumed, strict=True):
         assert (straight.cohort, straight.metrics) == (again.cohort, again.metrics)
         assert straight.train_loss == again.train_loss
-    end, other = pack(whole[-1].standing), pack(resumed[-1].standing)
-    assert set(end) == set(other)
-    assert all(torch.equal(value, other[key]) for key, value in end.items())
+    one, two = whole[-1].standing, resumed[-1].standing
+    assert one.memory.clients == two.memory.clients
+    pairs = [(pack_run(one), pack_run(two))]
+    pairs += [(pack_client(one.memory, who), pack_client(two.memory, who)) for who in two.memory.clients]
+    for end, other in pairs:
+        assert set(end) == set(other)
+        assert all(torch.equal(value, other[key]) for key, value in end.items())
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_checkpoint_before_the_first_round_is_one_too(name: str, tiny_data: FederatedData) -> None:
     setup, algorithm = federation(tiny_data), find_algorithm(name)
-    written = save(pack(begin(setup, algorithm, Plan(ROUNDS, 6, TRAINING))))
-    resumed = rounds(federation(tiny_data), algorithm, unpack(load(written), 2**20, CPU), last=1)[0]
+    start = written_and_read(begin(setup, algorithm, Plan(ROUNDS, 6, TRAINING)))
+    resumed = rounds(federation(tiny_data), algorithm, start, last=1)[0]
     straight = rounds(federation(tiny_data), algorithm, last=1)[0]
     assert all(torch.equal(value, resumed.model.parameters[key]) for key, value in straight.model.parameters.items())
 

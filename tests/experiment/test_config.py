@@ -105,7 +105,7 @@ def test_a_name_and_its_options_can_come_from_different_layers() -> None:
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
-        ({"round": 5}, r"Unknown config key 'round'; allowed: algorithm, client, .* Did you mean 'rounds'\?"),
+        ({"round": 5}, r"Unknown config key 'round'; allowed: algorithm, checkpoint_every, .* Did you mean 'rounds'\?"),
         ({"client": {"epoch": 5}}, r"Unknown config key in 'client' 'epoch'; .* Did you mean 'epochs'\?"),
         ({"data": {"glyphs": {"user": 5}}}, r"Unknown config key in 'data.glyphs' 'user'; .* Did you mean 'users'\?"),
         ({"rounds": 0}, "Config key 'rounds' is 0; it must be greater than or equal to 1."),

@@ -30,6 +30,8 @@ def test_a_run_folder_holds_all_that_is_needed_to_trust_it(tiny_data: FederatedD
     outcome = run(tiny_data, tmp_path)
     assert outcome.folder == tmp_path / "fedavg-seed0"
     assert {path.name for path in outcome.folder.iterdir()} == {
+        ".lock",
+        "checkpoints",
         "config.yaml",
         "environment.json",
         "model.safetensors",
@@ -109,7 +111,9 @@ class FullDisk:
 
 
 def test_a_full_disk_is_told_in_one_sentence(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path, "run")
+    folder = RunFolder.new(tmp_path, "run")
+    folder.begin()
+    assert folder._records is not None
     folder._records.close()
     folder._records = FullDisk()  # type: ignore[assignment]
     with pytest.raises(TurboSVMError, match=r"Cannot write records in '.*run': No space left on device"):

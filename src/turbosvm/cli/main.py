@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from turbosvm.cli import algorithms, compare, data, prepare, run
+from turbosvm.cli import algorithms, compare, data, prepare, resume, run
 from turbosvm.errors import TurboSVMError
 from turbosvm.version import __version__
 
@@ -17,6 +17,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run")(run.run)
+app.command("resume")(resume.resume)
 app.command("compare")(compare.compare)
 app.command("algorithms")(algorithms.algorithms)
 data.app.command("prepare")(prepare.prepare)

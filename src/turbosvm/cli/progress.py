@@ -1,6 +1,6 @@
 """What a person sees while rounds go by: live bars in a terminal, a line now and then in a log."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
@@ -14,7 +14,7 @@ OnRecord = Callable[[dict[str, Any]], None]
 class RoundsDisplay:
     """A bar for each run, and one for all of them: round, accuracy, rounds per second, time left."""
 
-    def __init__(self, labels: list[str], rounds: int, console: Console) -> None:
+    def __init__(self, rounds: Mapping[str, int], console: Console) -> None:
         self._rounds = rounds
         self._console = console
         self._live = console.is_terminal
@@ -28,10 +28,10 @@ class RoundsDisplay:
             disable=not self._live,
         )
         self._tasks: dict[str, TaskID] = {
-            label: self._progress.add_task(label, total=rounds, start=False, news="") for label in labels
+            label: self._progress.add_task(label, total=total, start=False, news="") for label, total in rounds.items()
         }
         self._whole = (
-            self._progress.add_task("all runs", total=rounds * len(labels), news="") if len(labels) > 1 else None
+            self._progress.add_task("all runs", total=sum(rounds.values()), news="") if len(rounds) > 1 else None
         )
 
     def __enter__(self) -> "RoundsDisplay":
@@ -41,11 +41,21 @@ class RoundsDisplay:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def watch(self, label: str) -> OnRecord:
-        """Return what a run calls after each round."""
-        began = perf_counter()
+    def pass_over(self, label: str) -> None:
+        """Show a run that was finished before."""
+        self._progress.update(self._tasks[label], completed=self._rounds[label], news="done before")
+        self._count(self._rounds[label])
+
+    def _count(self, rounds: int) -> None:
+        if self._whole is not None:
+            self._progress.advance(self._whole, rounds)
+
+    def watch(self, label: str, done: int = 0) -> OnRecord:
+        """Return what a run calls after each round, given how many it has done before."""
+        began, before, total = perf_counter(), done, self._rounds[label]
         task = self._tasks[label]
         self._progress.start_task(task)
+        self._count(before)
         accuracy = "accuracy    -"
 
         def on_record(record: dict[str, Any]) -> None:
@@ -53,15 +63,14 @@ class RoundsDisplay:
             if record.get("accuracy") is not None:
                 accuracy = f"accuracy {record['accuracy']:6.1%}"
             done = record["round"]
-            speed = done / (perf_counter() - began)
+            speed = (done - before) / (perf_counter() - began)
             news = f"{accuracy}  {speed:5.1f} rounds/s"
             self._progress.update(task, completed=done, news=news)
-            if self._whole is not None:
-                self._progress.advance(self._whole)
-            if not self._live and (done == 1 or done % max(self._rounds // 10, 1) == 0 or done == self._rounds):
-                left = (self._rounds - done) / speed
+            self._count(1)
+            if not self._live and (done == before + 1 or done % max(total // 10, 1) == 0 or done == total):
+                left = (total - done) / speed
                 self._console.print(
-                    f"{label}  round {done}/{self._rounds}  {news}  {left:.0f} s left", highlight=False, soft_wrap=True
+                    f"{label}  round {done}/{total}  {news}  {left:.0f} s left", highlight=False, soft_wrap=True
                 )
 
         return on_record

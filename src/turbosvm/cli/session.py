@@ -3,6 +3,7 @@
 import re
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
 
 import pandas as pd
 import typer
@@ -14,7 +15,8 @@ from turbosvm.cli.progress import RoundsDisplay, making
 from turbosvm.data.federated import FederatedData
 from turbosvm.experiment.build import build_data, build_federation, build_module
 from turbosvm.experiment.config import Config
-from turbosvm.experiment.runner import describe_data, run_experiment
+from turbosvm.experiment.resolve import read_config
+from turbosvm.experiment.runner import describe_data, find_runs, is_finished, plan_run, reopen_run, run_on
 from turbosvm.files import new_folder
 from turbosvm.models.registry import find_factory
 from turbosvm.report.folder import save_report
@@ -32,23 +34,43 @@ def carry_out(configs: list[Config], out: Path, name: str) -> None:
         raise typer.Exit(130) from None
     plain_name = re.sub(r"[^\w.-]+", "-", data.name)
     root = new_folder(out, f"{datetime.now():%Y%m%d-%H%M%S}-{name}-{plain_name}")
-    labels = [f"{config.algorithm.name} seed {config.seed}" for config in configs]
-    interrupted, all_well, folders, told = False, True, [], []
-    with RoundsDisplay(labels, configs[0].rounds, console) as display:
-        for label, config in zip(labels, configs, strict=True):
-            outcome = run_experiment(config, data, root=root, on_record=display.watch(label))
-            folders.append(outcome.folder)
+    _go_through([plan_run(config, data, root) for config in configs], root, console, data)
+
+
+def go_on(folder: Path, data: str | None = None) -> None:
+    """Finish the run in a folder, or all runs in the folders in it, then show what came of it."""
+    console = Console()
+    paths = find_runs(folder)
+    own = build_data(read_config(paths[0] / "config.yaml").data.model_copy(update={"name": data})) if data else None
+    _go_through(paths, folder, console, own)
+
+
+def _go_through(paths: list[Path], root: Path, console: Console, data: FederatedData | None) -> None:
+    """Carry out planned or unfinished runs one after another."""
+    configs = [read_config(path / "config.yaml") for path in paths]
+    labels = {path: f"{config.algorithm.name} seed {config.seed}" for path, config in zip(paths, configs, strict=True)}
+    if len(set(labels.values())) < len(paths):
+        labels = {path: path.name for path in paths}
+    interrupted, all_well, told = False, True, []
+    rounds = {labels[path]: config.rounds for path, config in zip(paths, configs, strict=True)}
+    with RoundsDisplay(rounds, console) as display:
+        for path in paths:
+            if is_finished(path):
+                display.pass_over(labels[path])
+                continue
+            prepared = reopen_run(path, data)
+            outcome = run_on(prepared, display.watch(labels[path], done=len(prepared.records)))
             told += outcome.told
             all_well &= outcome.stopped is None and (outcome.worked or outcome.interrupted)
             if outcome.interrupted:
                 interrupted = True
                 break
-    runs = [read_run(folder) for folder in folders if folder]
+    runs = [read_run(path) for path in paths if (path / "records.jsonl").exists()]
     _show(runs, root, console)
     for sentence in (*told, *(sentence for run in runs for sentence in run.told)):
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)
     if interrupted:
-        console.print("Stopped; the records so far are kept.")
+        console.print(f"Stopped; go on with: turbosvm resume {quote(str(root))}", soft_wrap=True, highlight=False)
         raise typer.Exit(130)
     if not all_well:
         raise typer.Exit(1)

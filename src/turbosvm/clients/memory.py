@@ -42,6 +42,11 @@ class ClientMemory:
         return sorted(self._kept)
 
     @property
+    def stamps(self) -> dict[int, int]:
+        """A number for each client, oldest first, that is another whenever what it keeps is another."""
+        return {client: kept.stamp for client, kept in self._kept.items()}
+
+    @property
     def on_disk(self) -> list[int]:
         """Whose memory lies on disk, in order."""
         return sorted(client for client, kept in self._kept.items() if isinstance(kept.tensors, _OnDisk))
@@ -65,15 +70,17 @@ class ClientMemory:
         for client, parts in new.items():
             flat = {name: value.detach().clone() for name, value in grouped(parts).items()}
             if flat:
-                after._kept[client] = _kept(flat)
+                after._kept[client] = _kept(flat, next(_stamps))
         after._make_room()
         return after
 
     def _make_room(self) -> None:
         for client in self._too_many(self._on_gpu, gpu=True):
-            self._kept[client] = _kept({name: value.cpu() for name, value in self._held(client).items()})
+            on_cpu = {name: value.cpu() for name, value in self._held(client).items()}
+            self._kept[client] = _kept(on_cpu, self._kept[client].stamp)
         for client in self._too_many(self._budget, gpu=False):
-            self._kept[client] = _Kept(self._folder.write(client, self._held(client)), beside=0, on_gpu=0)
+            on_disk = self._folder.write(client, self._held(client))
+            self._kept[client] = _Kept(on_disk, beside=0, on_gpu=0, stamp=self._kept[client].stamp)
 
     def _too_many(self, budget: int, gpu: bool) -> list[int]:
         """The clients whose numbers have no room on the GPU, or beside it in memory: those kept longest ago."""
@@ -105,11 +112,15 @@ class _Kept(NamedTuple):
     tensors: Weights | _OnDisk
     beside: int
     on_gpu: int
+    stamp: int
 
 
-def _kept(tensors: Weights) -> _Kept:
+_stamps = itertools.count()
+
+
+def _kept(tensors: Weights, stamp: int) -> _Kept:
     on_gpu = nbytes({name: value for name, value in tensors.items() if value.is_cuda})
-    return _Kept(tensors, nbytes(tensors) - on_gpu, on_gpu)
+    return _Kept(tensors, nbytes(tensors) - on_gpu, on_gpu, stamp)
 
 
 class _Folder:

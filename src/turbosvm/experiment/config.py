@@ -96,6 +96,7 @@ class Config(Section):
     seed: int = Field(0, ge=0)
     target: float = Field(0.7, gt=0, le=1)
     evaluate_every: int = Field(1, ge=1)
+    checkpoint_every: int | None = Field(None, ge=0)
     device: Literal["auto", "cpu", "cuda"] = "auto"
     threads: int | None = Field(None, ge=1, le=1024)
     engine: Literal["auto", "sequential", "threads", "graphs"] = "auto"

@@ -1,32 +1,67 @@
-"""A run's folder: config.yaml, environment.json, records.jsonl (a line a round), model.safetensors; stopped.txt.
+"""A run's folder: config.yaml, environment.json, records.jsonl (a line a round), checkpoints, model.safetensors.
 
 Records are JSON lines, written as each round ends: `pandas.read_json("records.jsonl", lines=True)` reads them, also
-while the run goes on or after it was killed.
+while the run goes on or after it was killed. A file stopped.txt says why a run could not go on to its last round.
 """
 
 import json
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
+from filelock import FileLock, Timeout
 from safetensors.torch import save as to_safetensors
 from torch import nn
 
-from turbosvm.files import cannot_write, new_folder, write_atomically
+from turbosvm.errors import TurboSVMError
+from turbosvm.files import cannot_read, cannot_write, new_folder, write_atomically
 from turbosvm.simulation import Round
 
 Record = dict[str, Any]
 
 
 class RunFolder:
-    """A new folder under `root` that one run writes into."""
+    """The folder of a run, which one process at a time may write into."""
 
-    def __init__(self, root: Path, name: str) -> None:
-        self.path = new_folder(root, name)
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = _locked(path)
+        self._records: TextIO | None = None
+
+    @classmethod
+    def new(cls, root: Path, name: str) -> "RunFolder":
+        """Make a folder under `root` that was not there."""
+        return cls(new_folder(root, name))
+
+    @classmethod
+    def reopen(cls, path: Path) -> "RunFolder":
+        """Open the folder of a run that has begun."""
+        for name in ("config.yaml", "environment.json"):
+            if not (path / name).is_file():
+                raise TurboSVMError(f"'{path}' is not a run's folder: there is no {name} in it.")
+        return cls(path)
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where checkpoints go."""
+        return self.path / "checkpoints"
+
+    @property
+    def begun(self) -> bool:
+        """Whether any process has been at the run's rounds."""
+        return (self.path / "records.jsonl").exists()
+
+    def begin(self, records: Sequence[Record] = ()) -> None:
+        """Let these be the records so far; others are forgotten, and so is how the run once ended."""
+        path = self.path / "records.jsonl"
+        write_atomically(path, "".join(_line(record) for record in records))
         with cannot_write("records in", self.path):
-            self._records = (self.path / "records.jsonl").open("w")
+            for name in ("stopped.txt", "model.safetensors"):
+                (self.path / name).unlink(missing_ok=True)
+            self._records = path.open("a")
 
     def write(self, name: str, content: str) -> None:
         """Write a text file of the run."""
@@ -34,17 +69,61 @@ class RunFolder:
 
     def append(self, record: Record) -> None:
         """Add a round's record; it is in the file when this returns."""
+        assert self._records is not None  # noqa: S101 (it has begun)
         with cannot_write("records in", self.path):
-            self._records.write(json.dumps(record, allow_nan=False) + "\n")
+            self._records.write(_line(record))
             self._records.flush()
 
+    def sync(self) -> None:
+        """See the records to the disk, where they survive the machine."""
+        assert self._records is not None  # noqa: S101 (it has begun)
+        with cannot_write("records in", self.path):
+            os.fsync(self._records.fileno())
+
     def close(self, model: nn.Module | None) -> None:
-        """Close the records, and save the model that the run ended with as `load_state_dict` takes it."""
-        with suppress(OSError):  # every record was written when it was appended, or complained of then
-            self._records.close()
-        if model is not None:
-            tensors = {name: value.cpu().clone().contiguous() for name, value in model.state_dict().items()}
-            write_atomically(self.path / "model.safetensors", to_safetensors(tensors))
+        """Let go of the folder, and save the model that the run ended with as `load_state_dict` takes it."""
+        try:
+            with suppress(OSError):  # every record was written when it was appended, or complained of then
+                if self._records:
+                    self._records.close()
+            if model is not None:
+                tensors = {name: value.cpu().clone().contiguous() for name, value in model.state_dict().items()}
+                write_atomically(self.path / "model.safetensors", to_safetensors(tensors))
+        finally:
+            self._lock.release()
+
+
+def recorded(folder: Path) -> list[Record]:
+    """The records in a run's folder, up to a line that was cut off."""
+    path = folder / "records.jsonl"
+    with cannot_read(path):
+        return list(_whole(path.read_bytes().splitlines() if path.exists() else []))
+
+
+def _locked(path: Path) -> FileLock:
+    """Take hold of a folder until the process lets go of it, or ends."""
+    lock = FileLock(path / ".lock", blocking=False)
+    with cannot_write("folder", path):
+        try:
+            lock.acquire()
+        except Timeout as error:
+            raise TurboSVMError(f"'{path}' is in use: another process is at this run.") from error
+    return lock
+
+
+def _whole(lines: Iterable[bytes]) -> Iterator[Record]:
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            return
+        if not isinstance(record, dict) or record.get("round") != number:
+            return
+        yield record
+
+
+def _line(record: Record) -> str:
+    return json.dumps(record, allow_nan=False) + "\n"
 
 
 def record_of(finished: Round, users: Sequence[str]) -> Record:

@@ -63,6 +63,11 @@ def resolve_config(
     )
 
 
+def read_config(file: Path) -> Config:
+    """Read the config that a run was saved with, which leaves nothing open."""
+    return _validate(read_yaml(file))
+
+
 def _published(preset: str) -> Layer:
     """The switches that do not depend on the algorithm."""
     return AS_PUBLISHED if preset == "glyphs" else {**AS_PUBLISHED, "rounds": PUBLISHED_ROUNDS}

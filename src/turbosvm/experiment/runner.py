@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +13,20 @@ import torch
 from torch import nn
 
 from turbosvm.algorithms.catalogue import find_algorithm
+from turbosvm.algorithms.rules import Algorithm
 from turbosvm.clients.engine import choose_engine
 from turbosvm.data.federated import FederatedData
-from turbosvm.errors import TurboSVMError
+from turbosvm.errors import TurboSVMError, in_one_line
 from turbosvm.experiment.algorithm import build_algorithm
 from turbosvm.experiment.build import build_data, build_federation, build_module, build_plan
+from turbosvm.experiment.checkpoints import Checkpoints
 from turbosvm.experiment.config import Config
 from turbosvm.experiment.environment import describe_environment
-from turbosvm.experiment.folder import Record, RunFolder, record_of
+from turbosvm.experiment.folder import Record, RunFolder, record_of, recorded
+from turbosvm.experiment.resolve import read_config
 from turbosvm.models.contract import load_state
 from turbosvm.precision import choose_precision
-from turbosvm.simulation import Federation, simulate
-from turbosvm.types import ModelState
+from turbosvm.simulation import Federation, Standing, empty_memory, simulate
 
 
 @dataclass(frozen=True)
@@ -70,36 +72,133 @@ class Outcome:
         return f"{', and '.join(parts)}." if parts else ""
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A run with all that it needs, ready for its first round, or for the one after those that it has done."""
+
+    config: Config
+    algorithm: Algorithm
+    federation: Federation
+    folder: RunFolder | None = None
+    records: tuple[Record, ...] = ()
+    """Of the rounds that it has done."""
+    standing: Standing | None = None
+    """Where it stands after them; None before the first."""
+    checkpoints: Checkpoints | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return next(self.federation.module.parameters()).device
+
+
+OnRecord = Callable[[Record], None]
+
+
 def run_experiment(
     config: Config,
     data: FederatedData | None = None,
     module: nn.Module | None = None,
     root: Path | None = None,
-    on_record: Callable[[Record], None] | None = None,
+    on_record: OnRecord | None = None,
 ) -> Outcome:
     """Run a config and save the run in a new folder under `root`, if there is one.
 
     `data` and `module` stand in for the ones that the config names; the module is copied. Everything is built and
     checked before the folder is made, so that a mistake leaves nothing behind.
     """
+    prepared = prepare_run(config, data, module)
+    if root:
+        prepared = in_folder(prepared, RunFolder.new(root, f"{config.algorithm.name}-seed{config.seed}"))
+    return run_on(prepared, on_record)
+
+
+def prepare_run(config: Config, data: FederatedData | None = None, module: nn.Module | None = None) -> Prepared:
+    """Build and check all that a config names, or what stands in for it."""
     algorithm = build_algorithm(config.algorithm.name, config.algorithm.model_dump())
     data = data or build_data(config.data)
     own_module = build_module(config, len(data.classes)) if module is None else deepcopy(module)
-    federation = build_federation(config, data, own_module)
-    device = next(own_module.parameters()).device
-    folder = RunFolder(root, f"{config.algorithm.name}-seed{config.seed}") if root else None
-    if folder:
-        folder.write("config.yaml", config.to_yaml())
-        how = {"engine": choose_engine(config.engine, device), "precision": choose_precision(config.precision, device)}
-        about = {**describe_environment(device), **how, "data": describe_data(federation)}
-        folder.write("environment.json", json.dumps(about, indent=2) + "\n")
-    records: list[Record] = []
-    notes: list[str] = []
-    model: ModelState | None = None
-    interrupted, stopped = False, None
+    return Prepared(config, algorithm, build_federation(config, data, own_module))
+
+
+def plan_run(config: Config, data: FederatedData, root: Path) -> Path:
+    """Make the folder of a run under `root`, from which it can be begun at any time."""
+    folder = RunFolder.new(root, f"{config.algorithm.name}-seed{config.seed}")
+    in_folder(prepare_run(config, data), folder)
+    folder.close(None)
+    return folder.path
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """The run in a folder, or the runs in its folders, those planned first in front."""
+    if (folder / "config.yaml").is_file():
+        return [folder]
+    configs = sorted(folder.glob("*/config.yaml"), key=lambda path: (path.stat().st_mtime_ns, path))
+    if not configs:
+        raise TurboSVMError(f"There are no runs in '{folder}'.")
+    return [path.parent for path in configs]
+
+
+def in_folder(prepared: Prepared, folder: RunFolder) -> Prepared:
+    """Give a run that has not begun a folder, which then says all there is to say of it."""
+    config, device = prepared.config, prepared.device
+    folder.write("config.yaml", config.to_yaml())
+    how = {"engine": choose_engine(config.engine, device), "precision": choose_precision(config.precision, device)}
+    about = {**describe_environment(device), **how, "data": describe_data(prepared.federation)}
+    folder.write("environment.json", json.dumps(about, indent=2) + "\n")
+    return replace(prepared, folder=folder, checkpoints=Checkpoints(folder.checkpoints, config.checkpoint_every))
+
+
+def reopen_run(path: Path, data: FederatedData | None = None, module: nn.Module | None = None) -> Prepared:
+    """Open a run's folder to go on after its newest checkpoint; records of later rounds are forgotten."""
+    folder = RunFolder.reopen(path)
     try:
-        with repeatable(device, config.threads):
-            rounds = simulate(federation, algorithm, build_plan(config))
+        config = read_config(path / "config.yaml")
+        prepared = prepare_run(config, data, module)
+        about = _read_environment(path / "environment.json")
+        _refuse_other_data(path, about, prepared.federation)
+        records, checkpoints = recorded(path), Checkpoints(folder.checkpoints, config.checkpoint_every)
+        memory = empty_memory(prepared.federation, build_plan(config))
+        standing, notes = checkpoints.latest(len(records), memory, prepared.device)
+        if records and standing is None:
+            notes.append("There is no checkpoint to go on from; it began again with its first round.")
+        records = records[: standing.round if standing else 0]
+        if folder.begun and len(records) < config.rounds:
+            again = {"after_round": len(records), **describe_environment(prepared.device)}
+            about = {**about, "resumed": [*about.get("resumed", []), again]}
+            folder.write("environment.json", json.dumps(about, indent=2) + "\n")
+    except BaseException:
+        folder.close(None)
+        raise
+    return replace(
+        prepared,
+        folder=folder,
+        records=tuple(records),
+        standing=standing,
+        checkpoints=checkpoints,
+        notes=tuple(notes),
+    )
+
+
+def is_finished(path: Path) -> bool:
+    """Whether a run's folder holds all of its rounds, and its model."""
+    if not (path / "model.safetensors").exists():
+        return False
+    return len(recorded(path)) == read_config(path / "config.yaml").rounds
+
+
+def run_on(prepared: Prepared, on_record: OnRecord | None = None) -> Outcome:
+    """Go through the rounds that are left."""
+    config, federation, folder = prepared.config, prepared.federation, prepared.folder
+    module, checkpoints, standing = federation.module, prepared.checkpoints, prepared.standing
+    records, notes = list(prepared.records), list(prepared.notes)
+    interrupted, stopped = False, None
+    if folder:
+        folder.begin(records)
+    try:
+        with repeatable(prepared.device, config.threads):
+            rounds = simulate(federation, prepared.algorithm, build_plan(config), standing)
             while True:
                 try:
                     finished = next(rounds, None)
@@ -108,23 +207,55 @@ def run_experiment(
                     break
                 if finished is None:
                     break
-                model = finished.model
                 notes += finished.notes
-                records.append(record_of(finished, data.users))
+                record = record_of(finished, federation.data.users)
                 if folder:
-                    folder.append(records[-1])
+                    folder.append(record)
+                records.append(record)
+                standing = finished.standing  # after its record: a checkpoint ahead of the records is of no use
                 if on_record:
-                    on_record(dict(records[-1]))
+                    on_record(dict(record))
+                if folder and checkpoints and checkpoints.due(standing.round):
+                    _checkpoint(folder, checkpoints, standing, notes)
     except KeyboardInterrupt:
         interrupted = True
     finally:
-        if model:
-            load_state(own_module, model)  # an interrupted round leaves one client's weights in it
+        if standing:
+            load_state(module, standing.model)  # a round leaves anything in it
         if folder:
-            folder.close(own_module if model else None)
+            if standing and checkpoints:
+                _checkpoint(folder, checkpoints, standing, notes)
+            folder.close(module if standing else None)
     if folder and stopped:
         folder.write("stopped.txt", f"After round {len(records)}: {stopped}\n")
-    return Outcome(config, records, own_module, folder.path if folder else None, interrupted, stopped, notes)
+    return Outcome(config, records, module, folder.path if folder else None, interrupted, stopped, notes)
+
+
+def _checkpoint(folder: RunFolder, checkpoints: Checkpoints, standing: Standing, notes: list[str]) -> None:
+    """Write a checkpoint, after the records before it; a run goes on where that is not possible."""
+    try:
+        folder.sync()
+        checkpoints.write(standing)
+    except TurboSVMError as error:
+        note = f"There is no checkpoint of some rounds: {error}"
+        if note not in notes:
+            notes.append(note)
+
+
+def _read_environment(file: Path) -> dict[str, Any]:
+    try:
+        about = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise TurboSVMError(f"Cannot read '{file}': {in_one_line(error)}.") from error
+    return about if isinstance(about, dict) else {}
+
+
+def _refuse_other_data(path: Path, about: dict[str, Any], federation: Federation) -> None:
+    """Refuse to go on with data that is not what the run began with."""
+    before, now = about.get("data", {}), describe_data(federation)
+    if before != now:
+        differing = ", ".join(key for key in now if before.get(key) != now[key])
+        raise TurboSVMError(f"'{path}' was run on other data than '{federation.data.name}' is now: {differing} differ.")
 
 
 def _mostly(reasons: Counter[str]) -> str:
