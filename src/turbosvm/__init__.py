@@ -13,7 +13,7 @@ from turbosvm.version import __version__
 
 if TYPE_CHECKING:
     from turbosvm import svm
-    from turbosvm.api import Comparison, Result, compare, open_data, prepare, resume, run
+    from turbosvm.api import Comparison, Result, Swept, compare, open_data, prepare, resume, run, sweep
     from turbosvm.data.federated import FederatedData
     from turbosvm.data.partition import Partition
     from turbosvm.data.sources.request import Columns
@@ -27,6 +27,7 @@ __all__ = [
     "HeadState",
     "Partition",
     "Result",
+    "Swept",
     "TurboSVMError",
     "__version__",
     "compare",
@@ -37,6 +38,7 @@ __all__ = [
     "resume",
     "run",
     "svm",
+    "sweep",
 ]
 
 _HOMES = {
@@ -46,6 +48,7 @@ _HOMES = {
     "HeadState": "turbosvm.heads.merge",
     "Partition": "turbosvm.data.partition",
     "Result": "turbosvm.api",
+    "Swept": "turbosvm.api",
     "compare": "turbosvm.api",
     "from_dataset": "turbosvm.data.torch_data",
     "merge_heads": "turbosvm.heads.merge",
@@ -53,6 +56,7 @@ _HOMES = {
     "prepare": "turbosvm.api",
     "resume": "turbosvm.api",
     "run": "turbosvm.api",
+    "sweep": "turbosvm.api",
 }
 
 

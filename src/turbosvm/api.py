@@ -1,4 +1,4 @@
-"""The Python entry point: `run`, `resume`, `compare`, `prepare` and `open_data`."""
+"""The Python entry point: `run`, `resume`, `compare`, `sweep`, `prepare` and `open_data`."""
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,13 +21,16 @@ from turbosvm.data.sources.request import Request
 from turbosvm.errors import TurboSVMError, unknown
 from turbosvm.evaluation.milestones import RoundsToTarget
 from turbosvm.experiment.config import Config
+from turbosvm.experiment.grid import make_sweep, read_sweep
+from turbosvm.experiment.jobs import carry_out_runs, check_engine
 from turbosvm.experiment.layers import merge_layers, named, nest
 from turbosvm.experiment.resolve import refuse_another, resolve_config
 from turbosvm.experiment.runner import Outcome, reopen_run, run_experiment, run_on
+from turbosvm.experiment.sweep import check_sweep, make_folders, plan_sweep, threads_for
 from turbosvm.names import OWN
 from turbosvm.report.curves import draw_curves, save_figure
 from turbosvm.report.folder import save_report
-from turbosvm.report.records import RunRecords
+from turbosvm.report.records import RunRecords, read_run
 from turbosvm.report.tables import summary
 
 
@@ -194,6 +197,70 @@ def compare(
     if out and any(result.final for result in results):
         save_report([result._report for result in results], Path(out))
     return Comparison(tuple(results))
+
+
+@dataclass(frozen=True, eq=False)
+class Swept:
+    """All runs of a sweep, as they are in its folder."""
+
+    folder: Path
+    runs: tuple[RunRecords, ...]
+    failed: dict[str, str]
+    """Of runs that could not be finished, the name of the folder and why."""
+
+    def __repr__(self) -> str:
+        failed = f", {len(self.failed)} failed" if self.failed else ""
+        return f"Swept({len(self.runs)} runs in '{self.folder}'{failed})"
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for each algorithm: rounds to target and final metrics, mean ± std over seeds."""
+        return summary(self.runs)
+
+
+def sweep(
+    content: str | Path | Mapping[str, Any],
+    *,
+    out: str | Path = "runs",
+    jobs: int | None = None,
+    engine: str = "local",
+    **settings: Any,
+) -> Swept:
+    """Run every combination of a grid; what is done is skipped, what was stopped goes on, what failed is retried.
+
+    Args:
+        content: a YAML file with `set` and `grid`, or a dictionary of the same form.
+        out: the runs go into a folder in it that is called as the sweep, or as its file.
+        jobs: runs at a time.
+        engine: 'local', or 'ray' for a cluster.
+        settings: any key of the config, over what the sweep says.
+
+    Example:
+        >>> swept = turbosvm.sweep({"grid": {"algorithm": ["fedavg", "turbosvm"], "seed": [0, 1, 2]}}, jobs=2)
+        >>> print(swept.table)
+    """
+    check_engine(engine)
+    overrides = merge_layers(nest(key, value) for key, value in settings.items())
+    threads = threads_for(jobs)
+    if isinstance(content, Mapping):
+        made = make_sweep(content, overrides=overrides, threads=threads)
+    else:
+        made = read_sweep(Path(content), overrides, threads)
+    root = Path(out) / made.name
+    planned = plan_sweep(made, root)
+    left = [run for run in planned if not run.done]
+    check_sweep(left)
+    make_folders(left)
+    failed: dict[str, str] = {}
+    for ended in carry_out_runs([run.path for run in left], jobs, engine, lambda _: lambda _: None, lambda: None):
+        if ended.interrupted:
+            raise KeyboardInterrupt
+        if ended.failed:
+            failed[ended.path.name] = ended.failed
+    runs = [read_run(run.path) for run in planned if (run.path / "records.jsonl").exists()]
+    if any(run.final for run in runs):
+        save_report(runs, root)
+    return Swept(root, tuple(runs), failed)
 
 
 def prepare(

@@ -66,7 +66,7 @@ def _go_through(paths: list[Path], root: Path, console: Console, data: Federated
                 interrupted = True
                 break
     runs = [read_run(path) for path in paths if (path / "records.jsonl").exists()]
-    _show(runs, root, console)
+    show(runs, root, console)
     for sentence in (*told, *(sentence for run in runs for sentence in run.told)):
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)
     if interrupted:
@@ -95,7 +95,8 @@ def _prepare(configs: list[Config], console: Console) -> FederatedData:
     return data
 
 
-def _show(runs: list[RunRecords], root: Path, console: Console) -> None:
+def show(runs: list[RunRecords], root: Path, console: Console) -> None:
+    """Print the table of some runs, and say where it is with the curves."""
     table = summary(runs)
     if not table.empty:
         save_report(runs, root)

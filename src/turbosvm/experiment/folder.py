@@ -100,6 +100,20 @@ def recorded(folder: Path) -> list[Record]:
         return list(_whole(path.read_bytes().splitlines() if path.exists() else []))
 
 
+def last_record(folder: Path) -> Record | None:
+    """The newest record in a run's folder, read from the end of the file."""
+    path = folder / "records.jsonl"
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - 2**18))
+            lines = file.read().splitlines(keepends=True)
+        whole = [line for line in lines if line.endswith(b"\n")]
+        record: Record = json.loads(whole[-1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return record
+
+
 def _locked(path: Path) -> FileLock:
     """Take hold of a folder until the process lets go of it, or ends."""
     lock = FileLock(path / ".lock", blocking=False)

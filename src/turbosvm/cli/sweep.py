@@ -1,0 +1,30 @@
+"""`turbosvm sweep`: all runs of a file, side by side, those that are done skipped."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from turbosvm.cli import options
+
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time; with ray, no limit by itself.")]
+Where = Annotated[str, typer.Option("--engine", help="Who carries runs out: local, or ray (a cluster).")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="List the runs and what is done of them, and end.")]
+
+
+def sweep(
+    file: Annotated[Path, typer.Argument(help="A YAML file with 'set' and 'grid'.")],
+    jobs: Jobs = None,
+    engine: Where = "local",
+    assign: options.Assignments = None,
+    dry_run: DryRun = False,
+    out: options.Out = Path("runs"),
+) -> None:
+    """Run every combination of a grid; what is done is skipped, what was stopped goes on, what failed is retried."""
+    from turbosvm.cli.sweeping import carry_out
+    from turbosvm.experiment.grid import read_sweep
+    from turbosvm.experiment.layers import parse_assignments
+    from turbosvm.experiment.sweep import threads_for
+
+    made = read_sweep(file, parse_assignments(assign or ()), threads_for(jobs))
+    carry_out(made, out, jobs, engine, dry_run)

@@ -1,0 +1,123 @@
+"""The runs of a sweep: from a file of settings and lists of settings to resolved configs.
+
+    name: kernels
+    preset: celeba
+    set: {rounds: 200}
+    grid:
+      algorithm: [fedavg, turbosvm]
+      turbosvm.head.kernel: [linear, rbf]
+      seed: [0, 1, 2]
+
+Every combination of the grid is a run; combinations that mean the same (a kernel changes nothing of FedAvg) are one.
+Under `runs`, a list of such blocks makes a sweep of several grids; what stands beside it holds for all of them.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from turbosvm.data.federated import FederatedData
+from turbosvm.errors import TurboSVMError, unknown
+from turbosvm.experiment.config import Config
+from turbosvm.experiment.layers import Layer, merge_layers, nest, read_yaml
+from turbosvm.experiment.resolve import resolve_config
+
+KEYS = ("name", "preset", "as_published", "set", "grid", "runs")
+MOST_RUNS = 100_000
+HOW = ("device", "threads", "engine", "precision", "client_memory_mb", "checkpoint_every")
+"""Settings that say how a run is computed, not what."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A name, and the configs of the runs, each once."""
+
+    name: str
+    configs: tuple[Config, ...]
+
+
+def read_sweep(file: Path, overrides: Mapping[str, Any] | None = None, threads: int | None = None) -> Sweep:
+    """Read a sweep's file; the overrides win over all that it says, `threads` stands in where it says nothing."""
+    return make_sweep(read_yaml(file), str(file), file.stem, overrides, threads)
+
+
+def make_sweep(
+    content: Mapping[str, Any],
+    where: str = "the sweep",
+    name: str = "sweep",
+    overrides: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+) -> Sweep:
+    """Resolve every run of a sweep."""
+    blocks = _blocks(content, where)
+    count = sum(prod(len(values) for values in block["grid"].values()) for block in blocks)
+    if count > MOST_RUNS:
+        raise TurboSVMError(f"In {where}: {count:,} runs; at most {MOST_RUNS:,} are allowed.")
+    configs: dict[str, Config] = {}
+    for block in blocks:
+        for point in _points(block["grid"]):
+            config = _resolve(block, point, where, overrides or {}, threads)
+            configs.setdefault(json.dumps(config.model_dump(), sort_keys=True), config)
+    return Sweep(str(content.get("name", name)), tuple(configs.values()))
+
+
+def key_of(config: Config, data: FederatedData) -> str:
+    """A short hash of what a run computes, wherever its data lies and whatever it is computed with."""
+    values = config.model_dump(exclude=set(HOW))
+    values["data"]["name"] = data.digest or data.name
+    return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:10]
+
+
+def _blocks(content: Mapping[str, Any], where: str) -> list[Layer]:
+    """The blocks of a sweep with what holds for all of them, each checked."""
+    common = _checked(content, KEYS, where)
+    given = content.get("runs", [{}])
+    if not isinstance(given, list) or not given:
+        raise TurboSVMError(f"In {where}: 'runs' must be a list of blocks with 'set' or 'grid'.")
+    blocks = []
+    for place, block in enumerate(given, start=1):
+        own = _checked(block, KEYS[1:-1], f"{where}, block {place}")
+        plain = {key: own.get(key, common.get(key)) for key in ("preset", "as_published")}
+        settings = merge_layers(
+            nest(str(key), value) for each in (common, own) for key, value in each.get("set", {}).items()
+        )
+        blocks.append({**plain, "set": settings, "grid": {**common.get("grid", {}), **own.get("grid", {})}})
+    return blocks
+
+
+def _checked(block: Any, allowed: tuple[str, ...], where: str) -> Mapping[str, Any]:
+    if not isinstance(block, Mapping):
+        raise TurboSVMError(f"In {where}: keys and values are expected, not {block!r}.")
+    for key in block:
+        if key not in allowed:
+            raise unknown(f"key in {where}", str(key), allowed)
+    for key in ("set", "grid"):
+        if not isinstance(block.get(key, {}), Mapping):
+            raise TurboSVMError(f"In {where}: '{key}' must hold keys and values, not {block[key]!r}.")
+    for key, values in block.get("grid", {}).items():
+        if not isinstance(values, list) or not values:
+            raise TurboSVMError(f"In {where}: the grid's '{key}' must be a list of values, not {values!r}.")
+    return block
+
+
+def _points(grid: Mapping[str, list[Any]]) -> Iterator[Layer]:
+    for values in product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))
+
+
+def _resolve(block: Layer, point: Layer, where: str, overrides: Mapping[str, Any], threads: int | None) -> Config:
+    plain = {**{key: block[key] for key in ("preset", "as_published") if block[key] is not None}, **point}
+    preset, as_published = plain.pop("preset", "glyphs"), plain.pop("as_published", False)
+    if not isinstance(as_published, bool):
+        raise TurboSVMError(f"In {where}: as_published is {as_published!r}; it must be true or false.")
+    given = merge_layers([{"threads": threads}, block["set"], *(nest(str(key), value) for key, value in plain.items())])
+    try:
+        return resolve_config(preset, overrides=merge_layers([given, overrides]), as_published=as_published)
+    except TurboSVMError as error:
+        told = ", ".join(f"{key}={value}" for key, value in point.items())
+        raise TurboSVMError(f"In {where}{f' ({told})' if told else ''}: {error}") from error

@@ -1,0 +1,165 @@
+"""Who carries out the runs of a sweep: this process, several on this machine, or a Ray cluster.
+
+Each is an iterator over how runs ended, in the order in which they end. Runs are known by their folders alone, so that
+whoever carries one out needs nothing else; on a cluster, folders and data must be on a disk that all machines see.
+"""
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from importlib.util import find_spec
+from multiprocessing import active_children, get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from turbosvm.errors import TurboSVMError, unknown
+from turbosvm.experiment.build import build_device
+from turbosvm.experiment.resolve import read_config
+from turbosvm.experiment.runner import OnRecord
+from turbosvm.experiment.sweep import Ended, do_run
+
+SECONDS = 0.3
+"""Between two looks at runs that others carry out."""
+ATTEMPTS = 2
+"""How often a run may take its process down with it."""
+
+ENGINES = ("local", "ray")
+
+OnWait = Callable[[], None]
+
+
+def check_engine(name: str) -> None:
+    """Refuse an engine that is not there."""
+    if name not in ENGINES:
+        raise unknown("engine of a sweep", name, ENGINES)
+    if name == "ray" and find_spec("ray") is None:
+        raise TurboSVMError('Ray is not installed: pip install "turbosvm[ray]".')
+
+
+def carry_out_runs(
+    paths: Sequence[Path], jobs: int | None, engine: str, watch: Callable[[Path], OnRecord], on_wait: OnWait
+) -> Iterator[Ended]:
+    """Carry out runs as asked for."""
+    if engine == "ray":
+        return on_ray(paths, jobs, on_wait)
+    return in_processes(paths, jobs, on_wait) if jobs and jobs > 1 else one_by_one(paths, watch)
+
+
+def one_by_one(paths: Sequence[Path], watch: Callable[[Path], OnRecord]) -> Iterator[Ended]:
+    """Carry them out here, one after another."""
+    for path in paths:
+        ended = do_run(path, watch(path))
+        yield ended
+        if ended.interrupted:
+            return
+
+
+def in_processes(paths: Sequence[Path], jobs: int, on_wait: OnWait) -> Iterator[Ended]:
+    """Carry them out in several processes; each has a GPU to itself as far as there are GPUs."""
+    left, deaths, context = list(paths), Counter[Path](), get_context("spawn")
+    while left:
+        pool = ProcessPoolExecutor(jobs, context, _settle, (context.Value("i", 0), _gpus()))
+        running = {pool.submit(_do_run, path): path for path in left}
+        begun: set[Path] = set()
+        left = []
+        try:
+            while running:
+                begun |= {path for future, path in running.items() if future.running()}
+                done, _ = wait(running, SECONDS, FIRST_COMPLETED)
+                on_wait()
+                for future in done:
+                    path = running.pop(future)
+                    if not isinstance(future.exception(), BrokenProcessPool):
+                        yield future.result()
+                        continue
+                    deaths[path] += path in begun
+                    if deaths[path] < ATTEMPTS:
+                        left.append(path)
+                    else:
+                        yield Ended(path, "its process died, twice; is there too little memory?")
+        except BaseException:  # Ctrl-C: the runs write a checkpoint, and end
+            for process in active_children():
+                os.kill(process.pid or 0, signal.SIGINT)
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def on_ray(paths: Sequence[Path], jobs: int | None, on_wait: OnWait) -> Iterator[Ended]:
+    """Carry them out on a Ray cluster: the one that RAY_ADDRESS names, or this machine."""
+    import ray
+
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or it warns that this will be so one day
+    started = not ray.is_initialized()
+    if started:
+        ray.init(log_to_driver=False, configure_logging=False)
+    try:
+        waiting, running = list(paths), dict[Any, Path]()
+        while waiting or running:
+            while waiting and (jobs is None or len(running) < jobs):
+                path = waiting.pop(0)
+                running[ray.remote(do_run).options(**_needs(path, jobs)).remote(path.resolve())] = path
+            ended, _ = ray.wait(list(running), timeout=SECONDS)
+            on_wait()
+            for reference in ended:
+                path = running.pop(reference)
+                try:
+                    yield ray.get(reference)
+                except ray.exceptions.RayError as error:
+                    yield Ended(path, f"Ray could not carry it out: {str(error).splitlines()[0]}")
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def _needs(path: Path, jobs: int | None) -> dict[str, float]:
+    """What Ray is to keep free for a run."""
+    config = read_config(path / "config.yaml")
+    if build_device(config.device).type == "cuda":
+        return {"num_cpus": 1, "num_gpus": 1 / jobs if jobs else 1}
+    return {"num_cpus": config.threads or 1}
+
+
+def _gpus() -> list[str]:
+    """The GPUs that this process may use, as CUDA calls them."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return visible.split(",") if visible else [str(place) for place in range(torch.cuda.device_count())]
+
+
+def _settle(turn: Any, gpus: list[str]) -> None:
+    """Prepare a process: it takes the next GPU, and Ctrl-C ends the run in it, once, and lets no other begin."""
+    signal.signal(signal.SIGINT, _CTRL_C.heard)
+    with turn.get_lock():
+        place, turn.value = turn.value, turn.value + 1
+    if len(gpus) > 1:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[place % len(gpus)]
+
+
+class _CtrlC:
+    """Whether it was pressed, and whether there is a run to tell."""
+
+    def __init__(self) -> None:
+        self.pressed = self.at_work = False
+
+    def heard(self, *_: Any) -> None:
+        first, self.pressed = not self.pressed, True
+        if first and self.at_work:
+            raise KeyboardInterrupt
+
+
+_CTRL_C = _CtrlC()
+
+
+def _do_run(path: Path) -> Ended:
+    if _CTRL_C.pressed:
+        return Ended(path, interrupted=True)
+    _CTRL_C.at_work = True
+    try:
+        return do_run(path)
+    finally:
+        _CTRL_C.at_work = False

@@ -1,0 +1,121 @@
+"""Carry out a sweep: plan what is new, skip what is done, go on with the rest, retry what failed.
+
+A run's folder is `ALGORITHM-seedN-KEY`, its key a hash of what it computes. So a sweep that is run again finds its
+runs, whatever was added to it, and two sweeps into one folder share them.
+"""
+
+import os
+import shutil
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from turbosvm.data.federated import FederatedData
+from turbosvm.errors import TurboSVMError, in_one_line
+from turbosvm.experiment.build import Progress, build_data
+from turbosvm.experiment.config import Config, DataConfig
+from turbosvm.experiment.folder import RunFolder
+from turbosvm.experiment.grid import Sweep, key_of
+from turbosvm.experiment.resolve import read_config
+from turbosvm.experiment.runner import OnRecord, in_folder, is_finished, prepare_run, reopen_run, run_on
+from turbosvm.files import cannot_write
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run of a sweep, and the folder that it has or will have."""
+
+    path: Path
+    config: Config
+
+    @property
+    def label(self) -> str:
+        """What to call it."""
+        return self.path.name
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing left to do."""
+        return (self.path / "config.yaml").exists() and is_finished(self.path)
+
+
+class Ended(NamedTuple):
+    """How the work on a run ended."""
+
+    path: Path
+    failed: str | None = None
+    """Why it is not done, in a sentence."""
+    interrupted: bool = False
+    told: tuple[str, ...] = ()
+    """What the person should know of it."""
+
+
+def plan_sweep(sweep: Sweep, root: Path, on_progress: Progress | None = None) -> list[Planned]:
+    """Find out which folders the runs of a sweep have; nothing is written yet."""
+    planned: dict[Path, Planned] = {}
+    for config in sweep.configs:
+        key = key_of(config, data_of(config.data, on_progress))
+        path = root / f"{config.algorithm.name}-seed{config.seed}-{key}"
+        planned.setdefault(path, Planned(path, config))
+    return list(planned.values())
+
+
+def check_sweep(planned: Sequence[Planned]) -> None:
+    """Build each run that is new, so that mistakes are found before the first one begins."""
+    for run in planned:
+        if not (run.path / "config.yaml").exists():
+            prepare_run(run.config, data_of(run.config.data))
+
+
+def make_folders(planned: Sequence[Planned]) -> None:
+    """Make the folders of the runs that are new, from which any process can carry them out."""
+    for run in planned:
+        if not (run.path / "environment.json").exists():  # written last
+            with cannot_write("folder", run.path):
+                run.path.mkdir(parents=True, exist_ok=True)
+            folder = RunFolder(run.path)
+            try:
+                in_folder(prepare_run(run.config, data_of(run.config.data)), folder)
+            finally:
+                folder.close(None)
+
+
+def do_run(path: Path, on_record: OnRecord | None = None) -> Ended:
+    """Go on with a run until it ends; whatever goes wrong is told, so that the others go on."""
+    try:
+        prepared = reopen_run(path, data_of(read_config(path / "config.yaml").data))
+        outcome = run_on(prepared, on_record)
+    except KeyboardInterrupt:
+        return Ended(path, interrupted=True)
+    except TurboSVMError as error:
+        return Ended(path, str(error))
+    except Exception as error:  # a mistake of ours, or a person's own model: the sweep goes on without this run
+        with suppress(OSError):
+            (path / "error.txt").write_text(traceback.format_exc())
+        return Ended(path, f"{in_one_line(error)} (see {path / 'error.txt'})")
+    if outcome.interrupted:
+        return Ended(path, interrupted=True)
+    failed = outcome.stopped or (None if outcome.worked else "nothing was merged in any round")
+    if not failed:
+        shutil.rmtree(path / "checkpoints", ignore_errors=True)  # what clients keep can be large
+        (path / "error.txt").unlink(missing_ok=True)
+    return Ended(path, failed, told=tuple(outcome.told))
+
+
+def threads_for(jobs: int | None) -> int | None:
+    """How many threads a run may have where several share the cores; None leaves it open."""
+    return max(1, (os.cpu_count() or 1) // jobs) if jobs and jobs > 1 else None
+
+
+def data_of(config: DataConfig, on_progress: Progress | None = None) -> FederatedData:
+    """Open or make data, once a process."""
+    key = config.model_dump_json(include={"name", "glyphs"})
+    if key not in _opened:
+        _opened[key] = build_data(config, on_progress)
+    return _opened[key]
+
+
+_opened: dict[str, FederatedData] = {}

@@ -1,0 +1,98 @@
+"""From a sweep's file to its runs."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from turbosvm.data.federated import FederatedData
+from turbosvm.errors import TurboSVMError
+from turbosvm.experiment.grid import key_of, make_sweep, read_sweep
+from turbosvm.experiment.resolve import resolve_config
+
+
+def test_every_combination_once(tmp_path: Path) -> None:
+    (tmp_path / "kernels.yaml").write_text(
+        "set: {rounds: 7, client.epochs: 2}\n"
+        "grid:\n"
+        "  algorithm: [fedavg, turbosvm]\n"
+        "  turbosvm.head.kernel: [linear, rbf]\n"
+        "  seed: [0, 1, 2]\n"
+    )
+    sweep = read_sweep(tmp_path / "kernels.yaml")
+    assert sweep.name == "kernels"
+    assert len(sweep.configs) == 3 + 2 * 3  # a kernel changes nothing of FedAvg
+    assert {(config.rounds, config.client.epochs) for config in sweep.configs} == {(7, 2)}
+    kernels = [config.algorithm.head["kernel"] for config in sweep.configs if config.algorithm.name == "turbosvm"]
+    assert sorted(kernels) == ["linear"] * 3 + ["rbf"] * 3
+
+
+def test_blocks_share_what_stands_beside_them() -> None:
+    sweep = make_sweep(
+        {
+            "name": "two",
+            "preset": "celeba",
+            "set": {"rounds": 5, "model": "small"},
+            "grid": {"seed": [0, 1]},
+            "runs": [
+                {"grid": {"algorithm": ["fedavg", "moon"]}},
+                {"preset": "glyphs", "set": {"rounds": 6}, "grid": {"seed": [7]}, "as_published": True},
+            ],
+        }
+    )
+    seen = [(run.data.name, run.algorithm.name, run.rounds, run.seed, run.cohorts) for run in sweep.configs]
+    assert seen == [
+        ("celeba", "fedavg", 5, 0, "paired"),
+        ("celeba", "moon", 5, 0, "paired"),
+        ("celeba", "fedavg", 5, 1, "paired"),
+        ("celeba", "moon", 5, 1, "paired"),
+        ("glyphs", "fedavg", 6, 7, "own"),
+    ]
+
+
+def test_the_grid_may_go_over_presets_and_overrides_win() -> None:
+    sweep = make_sweep(
+        {"set": {"rounds": 5}, "grid": {"preset": ["femnist", "shakespeare"], "client.learning_rate": [0.1, 0.2]}},
+        overrides={"rounds": 3},
+        threads=2,
+    )
+    assert [(run.data.name, run.client.learning_rate) for run in sweep.configs] == [
+        ("femnist", 0.1),
+        ("femnist", 0.2),
+        ("shakespeare", 0.1),
+        ("shakespeare", 0.2),
+    ]
+    assert {(run.rounds, run.threads, run.target) for run in sweep.configs} == {(3, 2, 0.7), (3, 2, 0.5)}
+    assert make_sweep({"set": {"threads": 1}}, threads=2).configs[0].threads == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"gird": {}}, r"Unknown key in the sweep 'gird'; allowed: .* Did you mean 'grid'\?"),
+        ({"grid": {"seed": 3}}, r"the grid's 'seed' must be a list of values, not 3"),
+        ({"grid": {"seed": []}}, r"the grid's 'seed' must be a list"),
+        ({"grid": [1]}, r"'grid' must hold keys and values"),
+        ({"set": "rounds"}, r"'set' must hold keys and values"),
+        ({"runs": {"grid": {}}}, r"'runs' must be a list of blocks"),
+        ({"runs": [3]}, r"block 1: keys and values are expected, not 3"),
+        ({"runs": [{"runs": []}]}, r"Unknown key in the sweep, block 1 'runs'"),
+        ({"grid": {"algorithm": ["fedavg", "fedavgg"]}}, r"In the sweep \(algorithm=fedavgg\): Unknown algorithm"),
+        ({"grid": {"rounds": [1, -1]}}, r"In the sweep \(rounds=-1\): Config key 'rounds' is -1"),
+        ({"preset": "mnist"}, r"Unknown preset 'mnist'"),
+        ({"as_published": "yes"}, r"as_published is 'yes'; it must be true or false"),
+        ({"grid": {"seed": list(range(1000)), "rounds": list(range(1, 1001))}}, r"1,000,000 runs; at most 100,000"),
+    ],
+)
+def test_mistakes_are_told_with_their_place(content: dict[str, Any], message: str) -> None:
+    with pytest.raises(TurboSVMError, match=message):
+        make_sweep(content)
+
+
+def test_a_key_tells_what_is_computed_not_how(tiny_data: FederatedData) -> None:
+    def key(**overrides: Any) -> str:
+        return key_of(resolve_config(overrides=overrides), tiny_data)
+
+    assert key() == key(threads=1) == key(engine="sequential", checkpoint_every=3, device="cpu")
+    others = [key(seed=1), key(algorithm="turbosvm"), key(rounds=3), key(client={"epochs": 2}), key()]
+    assert len(set(others)) == 5

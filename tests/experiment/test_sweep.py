@@ -1,0 +1,218 @@
+"""Sweeps: done runs are skipped, others go on, failed ones are tried again, whoever carries them out."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import turbosvm as package
+from tests.conftest import turbosvm
+from turbosvm.data import store
+from turbosvm.data.federated import FederatedData
+from turbosvm.experiment.folder import recorded
+from turbosvm.experiment.grid import Sweep, make_sweep
+from turbosvm.experiment.jobs import in_processes, on_ray, one_by_one
+from turbosvm.experiment.runner import is_finished
+from turbosvm.experiment.sweep import Ended, Planned, do_run, make_folders, plan_sweep
+
+MODELS = """
+import os, torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = torch.nn.Linear(4, 8), torch.nn.Linear(8, 3)
+
+    def forward(self, inputs):
+        return self.head(self.body(inputs).relu())
+
+class Deadly(Net):
+    def forward(self, inputs):
+        if self.training and os.path.exists("deadly"):
+            os.kill(os.getpid(), 9)
+        return super().forward(inputs)
+
+class Faulty(Net):
+    def forward(self, inputs):
+        if self.training and os.path.exists("faulty"):
+            raise MemoryError("all gone")
+        return super().forward(inputs)
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_files(tiny_data: FederatedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.save(tiny_data, tmp_path / "blobs")
+    (tmp_path / "sweep_models.py").write_text(MODELS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+
+
+def sweep(model: str = "Net", **more: Any) -> Sweep:
+    settings = {"data": "blobs", "model": f"sweep_models:{model}", "model.head": "head", "rounds": 3, "threads": 1}
+    settings |= {"clients_per_round": 3, "evaluate_every": 1}
+    return make_sweep({"set": settings, "grid": {"algorithm": ["fedavg", "turbosvm"], "seed": [0, 1]}, **more})
+
+
+def planned(made: Sweep, root: Path) -> list[Planned]:
+    runs = plan_sweep(made, root)
+    make_folders([run for run in runs if not run.done])
+    return runs
+
+
+def unwatched(_: Path) -> Any:
+    return lambda record: None
+
+
+def timeless(path: Path) -> list[dict[str, Any]]:
+    return [{key: value for key, value in record.items() if "seconds" not in key} for record in recorded(path)]
+
+
+def test_runs_have_the_same_folders_each_time(tmp_path: Path) -> None:
+    runs = planned(sweep(), tmp_path / "out")
+    assert [run.path for run in plan_sweep(sweep(), tmp_path / "out")] == [run.path for run in runs]
+    assert len({run.path for run in runs}) == 4
+    assert not any(run.done for run in runs)
+    ends = list(one_by_one([run.path for run in runs], unwatched))
+    assert [ended.failed for ended in ends] == [None] * 4
+    assert all(run.done for run in runs)
+    assert not any((run.path / "checkpoints").exists() for run in runs)
+    other = plan_sweep(sweep(grid={"algorithm": ["fedavg"], "seed": [0, 2]}), tmp_path / "out")
+    assert [run.done for run in other] == [True, False]
+
+
+def test_processes_and_ray_do_what_one_process_does(tmp_path: Path) -> None:
+    alone = planned(sweep(), tmp_path / "alone")
+    list(one_by_one([run.path for run in alone], unwatched))
+    looks = []
+    side = planned(sweep(), tmp_path / "side")
+    ends = list(in_processes([run.path for run in side], 2, lambda: looks.append(1)))
+    assert {ended.path for ended in ends} == {run.path for run in side}
+    assert looks
+    for one, two in zip(alone, side, strict=True):
+        assert timeless(one.path) == timeless(two.path)
+        assert (one.path / "model.safetensors").read_bytes() == (two.path / "model.safetensors").read_bytes()
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
+@pytest.mark.filterwarnings("ignore")
+def test_ray_does_what_one_process_does(tmp_path: Path) -> None:
+    alone = planned(sweep(), tmp_path / "alone")
+    list(one_by_one([run.path for run in alone], unwatched))
+    cluster = planned(sweep(), tmp_path / "cluster")
+    ends = list(on_ray([run.path for run in cluster], 2, lambda: None))
+    assert [ended.failed for ended in ends] == [None] * 4
+    for one, two in zip(alone, cluster, strict=True):
+        assert timeless(one.path) == timeless(two.path)
+
+
+def test_a_run_that_fails_is_told_of_and_tried_again(tmp_path: Path) -> None:
+    (tmp_path / "faulty").touch()
+    runs = planned(sweep("Faulty", set={**sweep_settings("Faulty"), "on_bad_client": "abort"}), tmp_path / "out")
+    ends = list(one_by_one([run.path for run in runs], unwatched))
+    assert all("all gone" in str(ended.failed) for ended in ends)
+    assert not any(run.done for run in runs)
+    (tmp_path / "faulty").unlink()
+    assert [do_run(run.path).failed for run in runs] == [None] * 4
+    assert all(run.done for run in runs)
+
+
+def sweep_settings(model: str) -> dict[str, Any]:
+    return {
+        "data": "blobs",
+        "model": f"sweep_models:{model}",
+        "model.head": "head",
+        "rounds": 3,
+        "threads": 1,
+        "clients_per_round": 3,
+    }
+
+
+def test_a_mistake_of_ours_leaves_its_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (run, *_) = planned(sweep(), tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr("turbosvm.experiment.sweep.run_on", lambda *_: 1 / 0)
+        ended = do_run(run.path)
+    assert "division by zero" in str(ended.failed)
+    assert "ZeroDivisionError" in (run.path / "error.txt").read_text()
+    assert do_run(run.path) == Ended(run.path)
+    assert not (run.path / "error.txt").exists()
+
+
+def test_a_process_that_dies_takes_no_other_run_with_it(tmp_path: Path) -> None:
+    (tmp_path / "deadly").touch()
+    good = planned(sweep(), tmp_path / "good")
+    bad = planned(sweep("Deadly", grid={"algorithm": ["fedavg"]}), tmp_path / "bad")
+    ends = {ended.path: ended for ended in in_processes([run.path for run in (*bad, *good)], 2, lambda: None)}
+    assert "its process died" in str(ends[bad[0].path].failed)
+    assert len(ends) == 5
+    survivors = [run for run in good if is_finished(run.path)]
+    assert len(survivors) >= 3  # one may have been at work beside it, twice
+    (tmp_path / "deadly").unlink()
+    assert do_run(bad[0].path).failed is None
+
+
+def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = {"set": sweep_settings("Net"), "grid": {"algorithm": ["fedavg", "turbosvm"], "seed": [0, 1]}}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content))
+    assert turbosvm("sweep", "mine.yaml", "--dry-run") == 0
+    assert "4 runs in runs/mine: 0 done, 4 to do" in capsys.readouterr().out
+    assert not (tmp_path / "runs").exists()
+    assert turbosvm("sweep", "mine.yaml", "--set", "rounds=2") == 0
+    shown = capsys.readouterr().out
+    assert shown.count("after round 2") == 4
+    assert (tmp_path / "runs" / "mine" / "table.md").exists()
+    assert turbosvm("sweep", "mine.yaml", "--set", "rounds=2") == 0
+    assert "4 runs in runs/mine: 4 done, 0 to do" in capsys.readouterr().out
+    assert turbosvm("sweep", "mine.yaml", "--engine", "slurm") == 2
+    assert "Unknown engine of a sweep 'slurm'; allowed: local, ray" in capsys.readouterr().err
+    assert turbosvm("sweep", "other.yaml") == 2
+    assert "other.yaml' cannot be read" in capsys.readouterr().err
+    (tmp_path / "faulty").touch()
+    assert turbosvm("sweep", "mine.yaml", "--set", "model=sweep_models:Faulty", "--set", "on_bad_client=abort") == 1
+    shown = capsys.readouterr().out
+    assert "4 of 4 runs failed; the same command tries them again" in shown
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_ctrl_c_stops_all_and_the_same_command_goes_on(jobs: str, tmp_path: Path) -> None:
+    settings = {**sweep_settings("Net"), "rounds": 100_000, "evaluate_every": 50_000}
+    (tmp_path / "long.yaml").write_text(yaml.safe_dump({"set": settings, "grid": {"seed": [0, 1, 2]}}))
+    command = [sys.executable, "-m", "turbosvm", "sweep", "long.yaml", "--jobs", jobs]
+    running = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ, start_new_session=True
+    )
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and running.poll() is None:
+        sizes = [path.stat().st_size for path in (tmp_path / "runs").glob("long/*/records.jsonl")]
+        if len([size for size in sizes if size > 4000]) >= int(jobs):
+            break
+        time.sleep(0.1)
+    os.killpg(running.pid, signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130, err
+    assert "Traceback" not in err
+    assert "Stopped; the same command goes on." in out
+    assert len(list((tmp_path / "runs").glob("long/*/checkpoints/round-*.json"))) >= int(jobs)
+
+
+def test_from_python(tmp_path: Path) -> None:
+    content = {"name": "mine", "set": sweep_settings("Net"), "grid": {"algorithm": ["fedavg", "fedavgm"]}}
+    swept = package.sweep(content, out=tmp_path / "out", rounds=2)
+    assert swept.folder == tmp_path / "out" / "mine"
+    assert repr(swept) == f"Swept(2 runs in '{tmp_path}/out/mine')"
+    assert [(run.algorithm, run.final["round"]) for run in swept.runs] == [("fedavg", 2), ("fedavgm", 2)]
+    assert swept.table["algorithm"].tolist() == ["fedavg", "fedavgm"]
+    (tmp_path / "faulty").touch()
+    again = package.sweep(content, out=tmp_path / "out", model="sweep_models:Faulty", on_bad_client="abort")
+    assert len(again.failed) == 2
+    assert all("all gone" in why for why in again.failed.values())
