@@ -1,10 +1,14 @@
-"""Read what runs have written."""
+"""One run, as reports see it, and how it is read from its folder."""
 
+import json
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import yaml
 
@@ -13,6 +17,14 @@ from turbosvm.evaluation.milestones import RoundsToTarget, rounds_to_target
 from turbosvm.names import OWN
 
 METRICS = ("accuracy", "macro_f1", "mcc", "loss", "auc")
+TRAFFIC = ("bytes_down", "bytes_up")
+SECONDS = ("seconds_train", "seconds_merge")
+SUPPORT = ("svm_support_mean", "svm_support_min", "svm_support_max")
+COLUMNS = ("round", *METRICS, *TRAFFIC, *SECONDS, *SUPPORT)
+"""What reports need of the records."""
+
+# PyYAML's compiled reader is many times faster, but not built everywhere.
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,18 +36,28 @@ class RunRecords:
     seed: int
     target: float
     frame: pd.DataFrame
+    config: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    stopped: str | None = None
+    remarks: tuple[str, ...] = ()
+    """What was odd about its files, in sentences."""
 
     @classmethod
-    def from_config(cls, config: dict[str, Any], frame: pd.DataFrame) -> "RunRecords":
+    def from_config(cls, config: Mapping[str, Any], frame: pd.DataFrame, **others: Any) -> "RunRecords":
         """Take the names from a run's config; metrics become numbers, NaN where the model had none."""
         name = Path(config["data"]["name"].removeprefix(OWN)).name
         numbers = frame.astype({metric: float for metric in METRICS if metric in frame})
-        return cls(config["algorithm"]["name"], name, config["seed"], config["target"], numbers)
+        return cls(config["algorithm"]["name"], name, config["seed"], config["target"], numbers, config, **others)
 
-    @property
+    @cached_property
     def evaluated(self) -> pd.DataFrame:
         """The rounds whose model was evaluated."""
         return self.frame[self.frame["accuracy"].notna()] if "accuracy" in self.frame else self.frame.iloc[:0]
+
+    @property
+    def rounds(self) -> int:
+        """The number of the last round."""
+        return int(self.frame["round"].iloc[-1]) if len(self.frame) else 0
 
     def rounds_to(self, target: float | None = None) -> RoundsToTarget:
         """Rounds until the accuracy on held-out users was first at least `target` (the config's, if none is given)."""
@@ -56,20 +78,73 @@ class RunRecords:
     @property
     def diverged(self) -> bool:
         """Whether the loss at the end is not a number."""
-        return bool(self.final) and not math.isfinite(self.final["loss"])
+        return len(self.evaluated) > 0 and not math.isfinite(self.evaluated["loss"].iloc[-1])
+
+    @property
+    def label(self) -> str:
+        """How sentences call it."""
+        return f"{self.algorithm} seed {self.seed}"
 
     @property
     def told(self) -> list[str]:
         """What the person should know of how it ended."""
-        label = f"{self.algorithm} seed {self.seed}"
-        return [f"{label} diverged (its loss is not finite): try smaller learning rates."] if self.diverged else []
+        diverged = [f"{self.label} diverged (its loss is not finite): try smaller learning rates."]
+        return [*self.remarks, *(diverged if self.diverged else [])]
 
 
 def read_run(folder: Path) -> RunRecords:
-    """Read a run's folder, finished or not."""
+    """Read a run's folder, finished or not; a last line that a crash has cut off is left out, with a remark."""
     try:
-        config = yaml.safe_load((folder / "config.yaml").read_text())
-        frame = pd.read_json(folder / "records.jsonl", lines=True, precise_float=True)
-    except (OSError, ValueError) as error:
-        raise TurboSVMError(f"'{folder}' is not a run's folder: {error}.") from error
-    return RunRecords.from_config(config, frame)
+        config = yaml.load((folder / "config.yaml").read_bytes(), Loader=LOADER)  # noqa: S506 - both loaders are safe
+        rows, cut = _parse_lines((folder / "records.jsonl").read_bytes())
+        frame = pd.DataFrame(_columns(rows))
+        environment = _read_environment(folder / "environment.json")
+        stopped = (folder / "stopped.txt").read_text().strip() if (folder / "stopped.txt").exists() else None
+        run = RunRecords.from_config(_checked(config), frame, environment=environment, stopped=stopped)
+    except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise TurboSVMError(f"'{folder}' is not a run's folder: {reason}.") from error
+    remark = f"{run.label}: the last line of its records was cut off and is left out."
+    return RunRecords(**{**vars(run), "remarks": (remark,)}) if cut else run
+
+
+def _parse_lines(content: bytes) -> tuple[list[Mapping[str, Any]], bool]:
+    """The rows in the order of their rounds, and whether a last line had to be left out."""
+    lines = [line for line in content.split(b"\n") if line.strip()]
+    rows: dict[int, Mapping[str, Any]] = {}
+    cut = False
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+            rows[int(row["round"])] = row
+        except (ValueError, TypeError, KeyError) as error:
+            cut = number == len(lines) and not content.endswith(b"\n")
+            if not cut:
+                raise ValueError(f"line {number} of records.jsonl is not a round's record") from error
+    return [rows[number] for number in sorted(rows)], cut
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The columns that reports need, as numbers; those that no row has are left out."""
+    names = [name for name in COLUMNS if any(name in row for row in rows)]
+    columns = {name: np.array([row.get(name) for row in rows], dtype=float) for name in names}
+    return {name: column.astype(int) if name == "round" else column for name, column in columns.items()}
+
+
+def _read_environment(path: Path) -> Mapping[str, Any]:
+    """What the run ran on; nothing where that was not kept, or only half."""
+    try:
+        about = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return about if isinstance(about, dict) else {}
+
+
+def _checked(config: Any) -> Mapping[str, Any]:
+    """Refuse a config without what every report needs."""
+    kinds = {"algorithm": dict, "data": dict, "seed": int, "target": int | float}
+    wrong = [key for key, kind in kinds.items() if not isinstance(config, dict) or not isinstance(config.get(key), kind)]
+    wrong = wrong or [key for key in ("algorithm", "data") if not isinstance(config[key].get("name"), str)]
+    if wrong:
+        raise ValueError(f"config.yaml does not say its {wrong[0]}")
+    return dict(config)
