@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from turbosvm.cli import algorithms, compare, data, prepare, run
+from turbosvm.cli import algorithms, compare, data, prepare, report, run
 from turbosvm.errors import TurboSVMError
 from turbosvm.version import __version__
 
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("compare")(compare.compare)
+app.command("report")(report.report)
 app.command("algorithms")(algorithms.algorithms)
 data.app.command("prepare")(prepare.prepare)
 app.add_typer(data.app, name="data")

@@ -1,4 +1,4 @@
-"""Which runs belong together: a group is runs that differ in the seed alone, a contest is the groups on one data set."""
+"""Which runs belong together: a group differs in the seed alone, a contest is all groups on one data set."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

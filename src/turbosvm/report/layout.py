@@ -7,7 +7,8 @@ from turbosvm.report.paper import ROUND, PaperFigure
 from turbosvm.report.results import MEASURES, METRICS, ROUNDS, Estimate, Results, Row
 from turbosvm.report.student import Interval
 
-NOTHING = "–"
+NOTHING = "\N{EN DASH}"
+MINUS = "\N{MINUS SIGN}"
 TITLES = {"accuracy": "accuracy %", "macro_f1": "macro F1 %", "mcc": "MCC %"}
 
 
@@ -122,7 +123,7 @@ def signed_interval(found: Interval | None) -> str:
 
 def signed(value: float) -> str:
     """A number with its sign; what rounds to nothing has none."""
-    text = f"{value:+.1f}".replace("-", "−")
+    text = f"{value:+.1f}".replace("-", MINUS)
     return "0.0" if float(f"{value:.1f}") == 0 else text
 
 

@@ -20,8 +20,8 @@ LATEX = {
     "[": "{[}",
     "]": "{]}",
     "±": r"$\pm$",
-    "−": "$-$",
-    "–": "--",
+    "\N{MINUS SIGN}": "$-$",
+    "\N{EN DASH}": "--",
     "<": "$<$",
     ">": "$>$",
     "|": "$|$",
@@ -33,7 +33,9 @@ def markdown_table(table: TextTable) -> str:
     """The table under its caption."""
     header = [_markdown(column) for column in table.columns]
     ruler = ["---", *["---:"] * (len(header) - 1)]
-    rows = [[f"**{_markdown(cell.text)}**" if cell.best else _markdown(cell.text) for cell in row] for row in table.rows]
+    rows = [
+        [f"**{_markdown(cell.text)}**" if cell.best else _markdown(cell.text) for cell in row] for row in table.rows
+    ]
     return f"{_markdown(table.caption)}\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in [header, ruler, *rows])
 
 

@@ -35,9 +35,7 @@ COLUMNS = (
 
 def numbers_of(many: Iterable[Results]) -> pd.DataFrame:
     """All figures of all contests; empty where there is none. Metrics are in percent."""
-    rows = [
-        _numbers(results, row, measure) for results in many for row in results.rows for measure in MEASURES
-    ]
+    rows = [_numbers(results, row, measure) for results in many for row in results.rows for measure in MEASURES]
     return pd.DataFrame(rows, columns=list(COLUMNS)).convert_dtypes()
 
 

@@ -13,7 +13,7 @@ ROUND = 100
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """A mean over the paper's five seeds, its standard deviation where printed; or no mean, and the rounds it is above."""
+    """A mean over the paper's five seeds, with its deviation where printed; or the rounds that it is above."""
 
     mean: float | None
     std: float | None = None
@@ -61,6 +61,4 @@ def _content() -> dict[str, Any]:
 
 @cache
 def _figures() -> dict[tuple[str, str, int, int], dict[str, dict[str, Any]]]:
-    return {
-        (row["data"], row["algorithm"], row["clients"], row["epochs"]): row for row in _content()["figures"]
-    }
+    return {(row["data"], row["algorithm"], row["clients"], row["epochs"]): row for row in _content()["figures"]}

@@ -34,10 +34,10 @@ def gather(places: Sequence[Path]) -> Gathered:
         raise TurboSVMError(
             f"There are no runs in {_listed(places)}; a run's folder has a {CONFIG} and a {RECORDS} in it."
         )
-    evaluated = [run for run in runs if len(run.evaluated)]
+    evaluated = [run for run in runs if run.points]
     if not evaluated:
         raise TurboSVMError(f"None of the {len(runs)} runs in {_listed(places)} came as far as an evaluation.")
-    early = [f"{run.label} did not come as far as an evaluation and is left out." for run in runs if run.evaluated.empty]
+    early = [f"{run.label} did not come as far as an evaluation and is left out." for run in runs if not run.points]
     return Gathered(tuple(evaluated), (*(f"Left out: {error}" for error in errors), *early))
 
 

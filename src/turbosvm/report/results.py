@@ -46,7 +46,7 @@ class Estimate:
         if self.above is not None:
             return f">{self.above}"
         if self.mean is None:
-            return "–"
+            return "\N{EN DASH}"
         return f"{self.mean:.1f}" if self.std is None else f"{self.mean:.1f} ± {self.std:.1f}"
 
 
@@ -109,7 +109,7 @@ def results_of(contest: Contest, at: int | None = None, baseline: str | None = N
 
 def _last_common(runs: Sequence[RunRecords]) -> int:
     """The last round at which all runs were evaluated; without one, the last that all have."""
-    common = set.intersection(*(set(run.evaluated["round"].tolist()) for run in runs))
+    common = set.intersection(*(set(map(int, run.points["round"])) for run in runs))
     return max(common) if common else min(run.rounds for run in runs)
 
 
@@ -138,10 +138,9 @@ def _at(runs: Sequence[RunRecords], metric: str, at: int) -> dict[int, float]:
     """A metric in percent by seed, of the last evaluation up to round `at`, for the runs that went so far."""
     found = {}
     for run in runs:
-        rounds = run.evaluated["round"].to_numpy()
-        place = int(rounds.searchsorted(at, side="right")) - 1
+        place = int(run.points["round"].searchsorted(at, side="right")) - 1
         if run.rounds >= at and place >= 0:
-            value = 100 * float(run.evaluated[metric].iloc[place])
+            value = 100 * float(run.points[metric][place])
             if math.isfinite(value):
                 found[run.seed] = value
     return found
@@ -217,7 +216,7 @@ def _notes(contest: Contest, at: int, asked: bool) -> list[str]:
     left_out = [run.label for run in contest.runs if run.rounds < at]
     if left_out:
         notes.append(f"Not in the metrics at round {at}, as they ended before: {_some(left_out)}.")
-    between = [run.label for run in contest.runs if run.rounds >= at and at not in run.evaluated["round"].to_numpy()]
+    between = [run.label for run in contest.runs if run.rounds >= at and at not in run.points["round"]]
     if between:
         notes.append(f"Not evaluated at round {at}, so the evaluation before it counts: {_some(between)}.")
     return notes
