@@ -23,6 +23,7 @@ def report(
     from turbosvm.cli.terminal import print_cells
     from turbosvm.report.folder import PAGE, work_out, write_report
     from turbosvm.report.layout import tables_of
+    from turbosvm.report.page import notes_of
     from turbosvm.report.reading import gather
 
     gathered = gather(runs)
@@ -34,6 +35,6 @@ def report(
             console.print(Text(table.caption))
             rows = [[Text(cell.text, style="bold" if cell.best else "") for cell in row] for row in table.rows]
             print_cells(table.columns, rows, console)
-    for note in (*gathered.notes, *(note for results in many for note in results.notes)):
+    for note in (*gathered.notes, *notes_of(many)):
         console.print(note, markup=False, highlight=False, soft_wrap=True)
     console.print(f"Page, tables and pictures: {out / PAGE}", markup=False, highlight=False, soft_wrap=True)

@@ -1,12 +1,12 @@
 """Which runs belong together: a group differs in the seed alone, a contest is all groups on one data set."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from turbosvm.report.records import RunRecords
-from turbosvm.report.settings import describe, differing, settings_of, task_of
+from turbosvm.report.settings import describe, differing, fingerprint, settings_of, short_name, task_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,9 +27,9 @@ class Group:
         return settings_of(self.runs[0].config)
 
     @cached_property
-    def task(self) -> str:
+    def task(self) -> Hashable:
         """What must be the same in another group to compare with it."""
-        return repr((self.runs[0].target, sorted(task_of(self.settings).items(), key=str)))
+        return self.runs[0].target, fingerprint(task_of(self.settings))
 
     @property
     def by_seed(self) -> dict[int, RunRecords]:
@@ -71,9 +71,9 @@ def _digest(run: RunRecords) -> str:
 
 
 def _contest(title: str, runs: Sequence[RunRecords]) -> Contest:
-    members: dict[str, list[RunRecords]] = {}
+    members: dict[Hashable, list[RunRecords]] = {}
     for run in runs:
-        key = repr((run.algorithm, run.target, sorted(settings_of(run.config).items(), key=str)))
+        key = (run.algorithm, run.target, fingerprint(settings_of(run.config)))
         members.setdefault(key, []).append(run)
     notes: list[str] = []
     groups = [Group(same[0].algorithm, tuple(_one_a_seed(same, notes))) for same in members.values()]
@@ -100,13 +100,17 @@ def _labels(groups: Sequence[Group]) -> list[str]:
     namesakes: dict[str, list[dict[str, Any]]] = {}
     for group in groups:
         namesakes.setdefault(group.algorithm, []).append(group.settings)
-    keys = {name: list(dict.fromkeys([*tasks, *differing(settings)])) for name, settings in namesakes.items()}
-    return [f"{group.algorithm} {describe(group.settings, keys[group.algorithm])}".strip() for group in groups]
+    known = dict.fromkeys(key for group in groups for key in group.settings)
+    names = {
+        name: {key: short_name(key, known) for key in (*tasks, *differing(settings))}
+        for name, settings in namesakes.items()
+    }
+    return [f"{group.algorithm} {describe(group.settings, names[group.algorithm])}".strip() for group in groups]
 
 
 def _missing_seeds(groups: Sequence[Group]) -> list[str]:
     """A sentence for each group that lacks seeds which a comparable one has."""
-    seeds: dict[str, set[int]] = {}
+    seeds: dict[Hashable, set[int]] = {}
     for group in groups:
         seeds.setdefault(group.task, set()).update(group.by_seed)
     notes = []

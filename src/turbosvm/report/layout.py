@@ -1,10 +1,11 @@
 """Tables of text, whatever they are written as: which figures stand where, and which of them are the best."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from turbosvm.report.paper import ROUND, PaperFigure
 from turbosvm.report.results import MEASURES, METRICS, ROUNDS, Estimate, Results, Row
+from turbosvm.report.settings import fingerprint
 from turbosvm.report.student import Interval
 
 NOTHING = "\N{EN DASH}"
@@ -51,19 +52,15 @@ def results_table(results: Results) -> TextTable:
 
 
 def paper_table(results: Results) -> TextTable:
-    """Ours, the paper's and the difference, for the rows and measures that the paper has."""
-    measures = [measure for measure in MEASURES if any(measure in row.paper for row in results.rows)]
-    columns = ["algorithm"]
-    for measure in measures:
-        title = _rounds_title(results) if measure == ROUNDS else TITLES[measure]
-        columns += [title, "paper", "difference"]
-    rows = [
-        (Cell(row.group.label), *(Cell(text) for measure in measures for text in _beside(row, measure)))
+    """Ours, the paper's and the difference: a row for each group and measure that the paper has."""
+    titles = {ROUNDS: _rounds_title(results), **TITLES}
+    rows = tuple(
+        (Cell(row.group.label), Cell(titles[measure]), *map(Cell, _beside(row, measure)))
         for row in results.rows
-        if row.paper
-    ]
+        for measure in row.paper
+    )
     caption = f"{results.contest.title}: beside the paper's figures (metrics at round {ROUND})"
-    return TextTable(caption, tuple(columns), tuple(rows))
+    return TextTable(caption, ("algorithm", "measure", "ours", "paper", "difference"), rows)
 
 
 def paired_table(results: Results) -> TextTable:
@@ -106,11 +103,11 @@ Family = list[tuple[tuple[bool, bool], Row]]
 
 def ablations(results: Results) -> list[tuple[str, Family]]:
     """Rows that differ in (selection, spread-out) alone, two or more, from neither to both; with their algorithm."""
-    families: dict[str, Family] = {}
+    families: dict[Hashable, Family] = {}
     for row in results.rows:
         settings = row.group.settings
         if all(isinstance(settings.get(switch), bool) for switch in SWITCHES):
-            rest = repr(sorted((key, str(value)) for key, value in settings.items() if key not in SWITCHES))
+            rest = fingerprint({key: value for key, value in settings.items() if key not in SWITCHES})
             families.setdefault(rest, []).append(((settings[SWITCHES[0]], settings[SWITCHES[1]]), row))
     found = [sorted(family, key=lambda member: member[0]) for family in families.values() if len(family) > 1]
     return [(family[0][1].group.algorithm, family) for family in found]
@@ -138,9 +135,7 @@ def difference_from_paper(estimate: Estimate, figure: PaperFigure) -> float | No
 
 
 def _beside(row: Row, measure: str) -> Sequence[str]:
-    figure, estimate = row.paper.get(measure), row.estimates[measure]
-    if figure is None:
-        return str(estimate), NOTHING, NOTHING
+    figure, estimate = row.paper[measure], row.beside_paper[measure]
     difference = difference_from_paper(estimate, figure)
     return str(estimate), str(figure), NOTHING if difference is None else signed(difference)
 

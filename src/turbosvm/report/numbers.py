@@ -24,6 +24,7 @@ COLUMNS = (
     "paper_mean",
     "paper_std",
     "paper_not_reached_in",
+    "mean_beside_paper",
     "less_paper",
     "baseline",
     "less_baseline",
@@ -34,7 +35,7 @@ COLUMNS = (
 
 
 def numbers_of(many: Iterable[Results]) -> pd.DataFrame:
-    """All figures of all contests; empty where there is none. Metrics are in percent."""
+    """All figures of all contests, metrics in percent; `mean_beside_paper` is ours at the paper's round."""
     rows = [_numbers(results, row, measure) for results in many for row in results.rows for measure in MEASURES]
     return pd.DataFrame(rows, columns=list(COLUMNS)).convert_dtypes()
 
@@ -58,7 +59,8 @@ def _numbers(results: Results, row: Row, measure: str) -> dict[str, Any]:
     }
     if figure:
         numbers |= {"paper_mean": figure.mean, "paper_std": figure.std, "paper_not_reached_in": figure.above}
-        numbers |= {"less_paper": difference_from_paper(estimate, figure)}
+        ours = row.beside_paper[measure]
+        numbers |= {"mean_beside_paper": ours.mean, "less_paper": difference_from_paper(ours, figure)}
     if pair:
         numbers |= {"baseline": results.baseline, "less_baseline": pair.mean, "pairs": pair.n}
         numbers |= {"less_baseline_low": pair.low, "less_baseline_high": pair.high}

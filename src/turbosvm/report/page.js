@@ -226,15 +226,15 @@ class Chart {
     }
     for (const target of chart.targets) {
       draw(inside, "line", { class: "target", x1: MARGIN.left, x2: right_edge, y1: y(target), y2: y(target) });
-      if (target < top && target > bottom) {
-        draw(svg, "text", { x: right_edge - 4, y: y(target) - 5, "text-anchor": "end" }, `target ${format(target, "percent")}`);
-      }
     }
     for (const line of this.lines) {
       const points = line.x.map((value, place) => `${x(value).toFixed(1)},${y(line.mean[place]).toFixed(1)}`);
       const style = `stroke: ${colour(line.group)}; stroke-dasharray: ${dash(line.group) || "none"}`;
       draw(inside, "polyline", { class: "line", points: points.join(" "), style });
       if (points.length === 1) draw(inside, "circle", { cx: x(line.x[0]), cy: y(line.mean[0]), r: 4, style: `fill: ${colour(line.group)}` });
+    }
+    for (const target of chart.targets.filter((value) => value > bottom && value < top)) {
+      draw(svg, "text", { class: "name", x: right_edge - 4, y: y(target) + 15, "text-anchor": "end" }, `target ${format(target, "percent")}`);
     }
     if (this.choice) {
       const [from, to] = [...this.choice].sort((a, b) => a - b);

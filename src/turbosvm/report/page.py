@@ -38,7 +38,7 @@ def page_of(many: Sequence[Results], notes: Sequence[str] = ()) -> str:
     """The whole page; everything that comes from configs and records is escaped."""
     runs = [run for results in many for run in results.contest.runs]
     title = f"Report of {_count(len(runs), 'run')}"
-    all_notes = [*notes, *(note for results in many for note in results.notes)]
+    all_notes = [*notes, *notes_of(many)]
     body = [
         f"<header>\n<h1>{title}</h1>\n<p class='lead'>{_esc(_scope(many))}</p>",
         f"{_contents(many)}{_noted(all_notes)}</header>",
@@ -55,6 +55,13 @@ def page_of(many: Sequence[Results], notes: Sequence[str] = ()) -> str:
         "script": _asset("page.js"),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("page.html"))
+
+
+def notes_of(many: Sequence[Results]) -> list[str]:
+    """What was noted of each data set, by its name where there are several."""
+    return [
+        note if len(many) == 1 else f"{results.contest.title}: {note}" for results in many for note in results.notes
+    ]
 
 
 def figures_of(many: Sequence[Results]) -> list[dict[str, Any]]:
@@ -139,7 +146,7 @@ def _facts(results: Results) -> str:
     for measure, title in titles.items():
         winners = [row for row in results.rows if measure in row.best]
         if winners:
-            names = ", ".join(row.group.label for row in winners[:3]) + (" and others" if len(winners) > 3 else "")
+            names = winners[0].group.label + (f" and {len(winners) - 1} more" if len(winners) > 1 else "")
             unit = "" if measure == ROUNDS else f" {TITLES[measure].split()[-1]}, at round {results.at}"
             value = f"{winners[0].estimates[measure]}{unit}"
             cards.append(f"<div><dt>{_esc(title)}</dt><dd>{_esc(names)}<small>{_esc(value)}</small></dd></div>")

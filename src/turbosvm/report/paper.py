@@ -37,17 +37,17 @@ def paper_target(data: str) -> float | None:
     return target
 
 
-def paper_figure_of(config: Mapping[str, Any], data: str, metric: str, at: int | None) -> PaperFigure | None:
+def paper_figure_of(config: Mapping[str, Any], data: str, metric: str) -> PaperFigure | None:
     """The paper's figure for what a config runs, if the paper ran the same: data, model, C, E, the method itself.
 
-    Rounds count where the target is the paper's, metrics where they are at the paper's round.
+    Rounds count where the target is the paper's; metrics are the paper's at its round.
     """
     algorithm, model, client = (config.get(part) or {} for part in ("algorithm", "model", "client"))
     head = algorithm.get("head") or {}
     plain = {"selection": True, "spread_out": True, "kernel": "linear", "scheme": "ovo"}
     same_method = all(head.get(option, value) == value for option, value in plain.items())
-    same_moment = config.get("target") == paper_target(data) if metric == "rounds" else at == ROUND
-    if not same_method or not same_moment or model.get("name", data) != data or model.get("options"):
+    same_target = metric != "rounds" or config.get("target") == paper_target(data)
+    if not same_method or not same_target or model.get("name", data) != data or model.get("options"):
         return None
     where = (config.get("clients_per_round", 0), client.get("epochs", 0))
     return paper_figure(data, algorithm.get("name", ""), metric, *where)

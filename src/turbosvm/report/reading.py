@@ -8,6 +8,8 @@ from pathlib import Path
 from turbosvm.errors import TurboSVMError
 from turbosvm.report.records import RunRecords, read_run
 
+BASELINE = "fedavg"
+"""The algorithm that comes first, and that others are paired with unless another is asked for."""
 RECORDS = "records.jsonl"
 CONFIG = "config.yaml"
 
@@ -21,7 +23,7 @@ class Gathered:
 
 
 def gather(places: Sequence[Path]) -> Gathered:
-    """Read all runs in the folders, at any depth; broken ones are left out with a note, as long as one is whole."""
+    """Read all runs in the folders, at any depth, FedAvg's first; broken ones are left out, as long as one is whole."""
     runs, errors = [], []
     for folder in find_runs(places):
         try:
@@ -38,6 +40,7 @@ def gather(places: Sequence[Path]) -> Gathered:
     if not evaluated:
         raise TurboSVMError(f"None of the {len(runs)} runs in {_listed(places)} came as far as an evaluation.")
     early = [f"{run.label} did not come as far as an evaluation and is left out." for run in runs if not run.points]
+    evaluated.sort(key=lambda run: (run.algorithm != BASELINE, run.algorithm))
     return Gathered(tuple(evaluated), (*(f"Left out: {error}" for error in errors), *early))
 
 

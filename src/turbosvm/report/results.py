@@ -1,14 +1,16 @@
 """The figures of a contest: rounds to target, metrics at a round, what the paper has, paired differences."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from turbosvm.errors import TurboSVMError, unknown
 from turbosvm.evaluation.milestones import RoundsToTarget
 from turbosvm.report.groups import Contest, Group
+from turbosvm.report.paper import ROUND as PAPER_ROUND
 from turbosvm.report.paper import PaperFigure, paper_figure_of
+from turbosvm.report.reading import BASELINE
 from turbosvm.report.records import RunRecords
 from turbosvm.report.settings import differing
 from turbosvm.report.student import Interval, interval
@@ -58,6 +60,8 @@ class Row:
     estimates: dict[str, Estimate]
     best: frozenset[str]
     paper: dict[str, PaperFigure]
+    beside_paper: dict[str, Estimate]
+    """Our estimates at the paper's round, for what the paper has figures of."""
     paired: dict[str, Interval]
 
 
@@ -90,7 +94,7 @@ def check_request(contests: Sequence[Contest], at: int | None, baseline: str | N
 def results_of(contest: Contest, at: int | None = None, baseline: str | None = None) -> Results:
     """Work out a contest's figures at round `at` (the last that all runs have, if none is given)."""
     moment = _last_common(contest.runs) if at is None else at
-    against = baseline or "fedavg"
+    against = baseline or BASELINE
     measured = [_Measured(group, moment) for group in contest.groups]
     estimates = [one.estimates() for one in measured]
     best = _best([group.task for group in contest.groups], estimates)
@@ -99,7 +103,7 @@ def results_of(contest: Contest, at: int | None = None, baseline: str | None = N
             one.group,
             estimates[place],
             frozenset(measure for measure in MEASURES if (place, measure) in best),
-            _beside(one.group, contest.data, moment),
+            *_beside(one.group, contest.data),
             _paired(one, _opponent(one, measured, against)),
         )
         for place, one in enumerate(measured)
@@ -146,7 +150,7 @@ def _at(runs: Sequence[RunRecords], metric: str, at: int) -> dict[int, float]:
     return found
 
 
-def _best(tasks: Sequence[str], estimates: Sequence[dict[str, Estimate]]) -> set[tuple[int, str]]:
+def _best(tasks: Sequence[Hashable], estimates: Sequence[dict[str, Estimate]]) -> set[tuple[int, str]]:
     """Which rows are best at what among those of the same task, as printed; nobody is best alone, or without a mean."""
     best = set()
     for task in set(tasks):
@@ -161,10 +165,14 @@ def _best(tasks: Sequence[str], estimates: Sequence[dict[str, Estimate]]) -> set
     return best
 
 
-def _beside(group: Group, data: str, at: int) -> dict[str, PaperFigure]:
-    """The paper's figures for this group, where it has any."""
-    found = {measure: paper_figure_of(group.runs[0].config, data, measure, at) for measure in MEASURES}
-    return {measure: figure for measure, figure in found.items() if figure is not None}
+def _beside(group: Group, data: str) -> tuple[dict[str, PaperFigure], dict[str, Estimate]]:
+    """The paper's figures for this group, where it has any and the runs went so far; and ours, at the same round."""
+    found = {measure: paper_figure_of(group.runs[0].config, data, measure) for measure in MEASURES}
+    if not any(found.values()):
+        return {}, {}
+    ours = _Measured(group, PAPER_ROUND).estimates()
+    paper = {measure: figure for measure, figure in found.items() if figure is not None and ours[measure].n}
+    return paper, {measure: ours[measure] for measure in paper}
 
 
 def _opponent(one: _Measured, others: Sequence[_Measured], baseline: str) -> _Measured | None:

@@ -1,6 +1,6 @@
 """Configs as flat settings: which of them make runs different, and how a person tells them apart."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 Settings = Mapping[str, Any]
@@ -27,6 +27,11 @@ def task_of(settings: Settings) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if key.startswith(TASK)}
 
 
+def fingerprint(settings: Settings) -> tuple[tuple[str, str], ...]:
+    """The same for the same settings, in whatever order, and for nothing else."""
+    return tuple(sorted((key, _word(settings, key)) for key in settings))
+
+
 def differing(many: Iterable[Settings]) -> list[str]:
     """The keys whose values are not the same everywhere, in order of first appearance."""
     listed = list(many)
@@ -34,9 +39,19 @@ def differing(many: Iterable[Settings]) -> list[str]:
     return [key for key in keys if len({_word(settings, key) for settings in listed}) > 1]
 
 
-def describe(settings: Settings, keys: Sequence[str]) -> str:
-    """Name some settings and their values, e.g. 'C=16 kernel=rbf'; names are as short as is clear."""
-    return " ".join(f"{_short(key, settings)}={_word(settings, key)}" for key in keys)
+def describe(settings: Settings, names: Mapping[str, str]) -> str:
+    """Say some settings by the names that are given for them, e.g. 'C=16 kernel=rbf'."""
+    return " ".join(f"{name}={_word(settings, key)}" for key, name in names.items())
+
+
+def short_name(key: str, known: Iterable[str]) -> str:
+    """The paper's name, or the key without its first parts, as far as no other known key ends so."""
+    if key in SHORT:
+        return SHORT[key]
+    others = [f".{other}" for other in (*known, "seed") if other != key]
+    parts = key.split(".")
+    ends = (".".join(parts[-count:]) for count in range(1, len(parts)))
+    return next((end for end in ends if not any(other.endswith(f".{end}") for other in others)), key)
 
 
 def _flatten(value: Mapping[str, Any], before: str = "") -> dict[str, Any]:
@@ -59,15 +74,3 @@ def _word(settings: Settings, key: str) -> str:
     if value is None or isinstance(value, bool):
         return str(value).lower()
     return f"{value:.12g}" if isinstance(value, int | float) else str(value)
-
-
-def _short(key: str, settings: Settings) -> str:
-    """The paper's name, or the key without its first parts, as far as no other key ends so."""
-    if key in SHORT:
-        return SHORT[key]
-    parts = key.split(".")
-    for count in range(1, len(parts)):
-        end = ".".join(parts[-count:])
-        if not any(other != key and f".{other}".endswith(f".{end}") for other in (*settings, "seed")):
-            return end
-    return key
