@@ -29,7 +29,7 @@ def test_seeds_of_one_config_belong_together() -> None:
 
 
 def test_how_a_run_was_computed_makes_no_difference() -> None:
-    manners = [
+    manners: list[dict[str, Any]] = [
         {"engine": "threads"},
         {"threads": 4},
         {"device": "cuda"},
@@ -47,7 +47,7 @@ def test_every_other_setting_does() -> None:
     assert labels(run(), run(cohorts="own")) == ["fedavg cohorts=paired", "fedavg cohorts=own"]
     assert labels(run(), run(algorithm__buffers="frozen")) == ["fedavg buffers=mean", "fedavg buffers=frozen"]
     assert labels(run(), run(target=0.5)) == ["fedavg target=0.7", "fedavg target=0.5"]
-    svm = {"algorithm": "turbosvm"}
+    svm: dict[str, Any] = {"algorithm": "turbosvm"}
     assert labels(run(**svm), run(**svm, algorithm__head__kernel="rbf")) == [
         "turbosvm kernel=linear",
         "turbosvm kernel=rbf",
@@ -59,7 +59,7 @@ def test_every_other_setting_does() -> None:
 
 
 def test_names_are_as_short_as_is_clear() -> None:
-    svm = {"algorithm": "turbosvm"}
+    svm: dict[str, Any] = {"algorithm": "turbosvm"}
     assert labels(run(**svm), run(**svm, client__learning_rate=0.5)) == [
         "turbosvm client.learning_rate=0.1",
         "turbosvm client.learning_rate=0.5",

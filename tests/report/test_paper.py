@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from tests.report.makers import config_of
@@ -40,8 +42,8 @@ def test_targets_are_those_of_the_presets(data: str) -> None:
 
 
 def test_only_what_the_paper_ran_stands_beside_it() -> None:
-    def figure(metric: str = "accuracy", **changes: object) -> PaperFigure | None:
-        config = config_of("turbosvm", "/somewhere/femnist", **{"model__name": "femnist", **changes})
+    def figure(metric: str = "accuracy", **changes: Any) -> PaperFigure | None:
+        config = config_of("turbosvm", "/somewhere/femnist", 0, **{"model__name": "femnist", **changes})
         return paper_figure_of(config, "femnist", metric)
 
     assert figure() == PaperFigure(76.6, 1.0)
