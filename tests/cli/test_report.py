@@ -1,5 +1,6 @@
 """`turbosvm report`, as a person sees it."""
 
+import re
 import subprocess
 import sys
 import time
@@ -104,6 +105,15 @@ def test_what_was_noted_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "fedavg seed 1: the last line of its records was cut off and is left out." in shown
     assert "turbosvm has no seed 1, which others have." in shown
     assert "Metrics are at round 4, the last at which all runs were evaluated" in shown
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "reports.md"
+
+
+@pytest.mark.parametrize("command", re.findall(r"^turbosvm (report .*)$", PAGE.read_text(), flags=re.MULTILINE))
+def test_the_documents_commands_work(command: str, tmp_path: Path) -> None:
+    write_runs(tmp_path / "runs", seeds=1, rounds=100)
+    assert turbosvm(*command.split()) == 0
 
 
 def write_many(root: Path, runs: int, rounds: int) -> None:

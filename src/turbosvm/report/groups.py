@@ -31,6 +31,11 @@ class Group:
         """What must be the same in another group to compare with it."""
         return self.runs[0].target, fingerprint(task_of(self.settings))
 
+    @cached_property
+    def circumstances(self) -> frozenset[tuple[str, str]]:
+        """All settings but those of the algorithm itself."""
+        return frozenset(pair for pair in fingerprint(self.settings) if not pair[0].startswith("algorithm."))
+
     @property
     def by_seed(self) -> dict[int, RunRecords]:
         """The runs by their seeds."""

@@ -16,7 +16,7 @@ from turbosvm.report.markup import html_table
 from turbosvm.report.pictures import leading
 from turbosvm.report.records import Floats, RunRecords
 from turbosvm.report.results import ROUNDS, Results
-from turbosvm.report.series import KINDS, Kind, Line, lines_of, thinned
+from turbosvm.report.series import KINDS, Line, lines_of, thinned
 from turbosvm.version import __version__
 
 POINTS = 60_000
@@ -37,13 +37,14 @@ Parts = dict[str, str]
 def page_of(many: Sequence[Results], notes: Sequence[str] = ()) -> str:
     """The whole page; everything that comes from configs and records is escaped."""
     runs = [run for results in many for run in results.contest.runs]
+    figures = figures_of(many)
     title = f"Report of {_count(len(runs), 'run')}"
     all_notes = [*notes, *notes_of(many)]
     body = [
         f"<header>\n<h1>{title}</h1>\n<p class='lead'>{_esc(_scope(many))}</p>",
         f"{_contents(many)}{_noted(all_notes)}</header>",
         "<main>",
-        *(_section(results, place) for place, results in enumerate(many)),
+        *(_section(results, place, figures[place]["charts"]) for place, results in enumerate(many)),
         "</main>",
         f"<footer>Made by turbosvm {_esc(__version__)}. {_explained(many)}</footer>",
     ]
@@ -51,7 +52,7 @@ def page_of(many: Sequence[Results], notes: Sequence[str] = ()) -> str:
         "title": title,
         "style": _asset("page.css"),
         "body": "\n".join(body),
-        "figures": for_script(figures_of(many)),
+        "figures": for_script(figures),
         "script": _asset("page.js"),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _asset("page.html"))
@@ -103,7 +104,7 @@ def _rounded(values: Floats) -> list[float | int]:
     return [int(value) if value.is_integer() else value for value in shown]
 
 
-def _section(results: Results, place: int) -> str:
+def _section(results: Results, place: int, charts: Sequence[Mapping[str, Any]]) -> str:
     """All of one data set."""
     contest = results.contest
     parts = [
@@ -115,9 +116,9 @@ def _section(results: Results, place: int) -> str:
         "<h3>Curves</h3>",
         f"<p class='hint'>{HINT}</p>",
         f'<div class="legend" role="group" aria-label="Show or hide on {_esc(contest.title)}"></div>',
-        "<noscript><p>The curves are drawn by a script; the folder pictures has them as files.</p></noscript>",
+        "<noscript><p>The curves are drawn by a script, which this browser does not run.</p></noscript>",
         '<div class="charts">',
-        *(_chart(kind) for kind in KINDS if lines_of(contest.groups, kind)),
+        *map(_chart, charts),
         "</div>",
     ]
     titles = ("Beside the paper", f"Difference from {results.baseline}")
@@ -131,10 +132,10 @@ def _section(results: Results, place: int) -> str:
     return "\n".join(parts)
 
 
-def _chart(kind: Kind) -> str:
+def _chart(chart: Mapping[str, Any]) -> str:
     """The place where the script draws a chart."""
-    caption = f"<figcaption><span>{_esc(kind.title)}</span></figcaption>"
-    return f'<figure class="chart" data-chart="{kind.name}">{caption}</figure>'
+    caption = f"<figcaption><span>{_esc(chart['title'])}</span></figcaption>"
+    return f'<figure class="chart" data-chart="{chart["name"]}">{caption}</figure>'
 
 
 def _facts(results: Results) -> str:
@@ -147,7 +148,7 @@ def _facts(results: Results) -> str:
         winners = [row for row in results.rows if measure in row.best]
         if winners:
             names = winners[0].group.label + (f" and {len(winners) - 1} more" if len(winners) > 1 else "")
-            unit = "" if measure == ROUNDS else f" {TITLES[measure].split()[-1]}, at round {results.at}"
+            unit = " rounds" if measure == ROUNDS else f" {TITLES[measure].split()[-1]} at round {results.at}"
             value = f"{winners[0].estimates[measure]}{unit}"
             cards.append(f"<div><dt>{_esc(title)}</dt><dd>{_esc(names)}<small>{_esc(value)}</small></dd></div>")
     return f'<dl class="facts">{"".join(cards)}</dl>' if cards else ""

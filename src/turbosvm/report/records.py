@@ -17,6 +17,8 @@ from turbosvm.errors import TurboSVMError
 from turbosvm.evaluation.milestones import RoundsToTarget, rounds_to_target
 from turbosvm.names import OWN
 
+Floats = npt.NDArray[np.float64]
+
 METRICS = ("accuracy", "macro_f1", "mcc", "loss", "auc")
 TRAFFIC = ("bytes_down", "bytes_up")
 SECONDS = ("seconds_train", "seconds_merge")
@@ -24,7 +26,6 @@ SUPPORT = ("svm_support_mean", "svm_support_min", "svm_support_max")
 COLUMNS = ("round", *METRICS, *TRAFFIC, *SECONDS, *SUPPORT)
 """What reports need of the records."""
 
-Floats = npt.NDArray[np.float64]
 NONE: Floats = np.empty(0)
 
 # PyYAML's compiled reader is many times faster, but not built everywhere.
@@ -39,7 +40,8 @@ class RunRecords:
     data: str
     seed: int
     target: float
-    frame: pd.DataFrame
+    records: pd.DataFrame | Mapping[str, Floats]
+    """A row a round, or the columns that reports need of it, which are read faster."""
     config: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
     stopped: str | None = None
@@ -54,6 +56,11 @@ class RunRecords:
             config["algorithm"]["name"], data_name(config), config["seed"], config["target"], numbers, config, **others
         )
 
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The records as a table, a row a round."""
+        return self.records if isinstance(self.records, pd.DataFrame) else pd.DataFrame(self.records)
+
     @property
     def evaluated(self) -> pd.DataFrame:
         """The rounds whose model was evaluated."""
@@ -61,8 +68,8 @@ class RunRecords:
 
     @cached_property
     def arrays(self) -> dict[str, Floats]:
-        """The columns that reports need, as numbers; many times quicker to look into than the frame."""
-        return {name: self.frame[name].to_numpy(float) for name in COLUMNS if name in self.frame}
+        """The columns that reports need, as numbers."""
+        return {name: np.asarray(self.records[name], dtype=float) for name in COLUMNS if name in self.records}
 
     @cached_property
     def points(self) -> dict[str, Floats]:
@@ -75,7 +82,8 @@ class RunRecords:
     @property
     def rounds(self) -> int:
         """The number of the last round."""
-        return int(self.arrays["round"][-1]) if len(self.frame) else 0
+        numbers = self.arrays.get("round", NONE)
+        return int(numbers[-1]) if len(numbers) else 0
 
     def rounds_to(self, target: float | None = None) -> RoundsToTarget:
         """Rounds until the accuracy on held-out users was first at least `target` (the config's, if none is given)."""
@@ -125,7 +133,7 @@ def read_run(folder: Path) -> RunRecords:
         data_name(config),
         seed,
         config["target"],
-        pd.DataFrame(columns),
+        columns,
         config,
         environment,
         stopped,

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean, stdev
 
 from turbosvm.errors import TurboSVMError, unknown
@@ -12,7 +13,6 @@ from turbosvm.report.paper import ROUND as PAPER_ROUND
 from turbosvm.report.paper import PaperFigure, paper_figure_of
 from turbosvm.report.reading import BASELINE
 from turbosvm.report.records import RunRecords
-from turbosvm.report.settings import differing
 from turbosvm.report.student import Interval, interval
 
 ROUNDS = "rounds"
@@ -34,12 +34,12 @@ class Estimate:
         """How many seeds were looked at."""
         return len(self.values)
 
-    @property
+    @cached_property
     def mean(self) -> float | None:
         """The mean over seeds."""
         return fmean(self.values) if self.values and self.above is None else None
 
-    @property
+    @cached_property
     def std(self) -> float | None:
         """The sample standard deviation over seeds, of at least two."""
         return stdev(self.values) if len(self.values) > 1 and self.above is None else None
@@ -192,7 +192,7 @@ def _opponent(one: _Measured, others: Sequence[_Measured], baseline: str) -> _Me
 
 def _distance(one: Group, other: Group) -> int:
     """How many settings differ, apart from those of the algorithm itself."""
-    return sum(not key.startswith("algorithm.") for key in differing([one.settings, other.settings]))
+    return len({key for key, _ in one.circumstances ^ other.circumstances})
 
 
 def _paired(one: _Measured, other: _Measured | None) -> dict[str, Interval]:
