@@ -85,6 +85,7 @@ def test_compare_pairs_cohorts_over_algorithms_and_seeds(tmp_path: Path) -> None
     }
     assert cohorts["fedavg-seed0"] == cohorts["fedavgm-seed0"] != cohorts["fedavg-seed1"]
     assert (root / "table.md").read_text().count("\n") == 4
+    assert "<h1>Report of 4 runs</h1>" in (root / "index.html").read_text()
 
 
 def test_compare_takes_the_configs_seed_and_one_algorithms_options(tmp_path: Path) -> None:

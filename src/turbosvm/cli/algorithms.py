@@ -17,7 +17,7 @@ def algorithms(
 
     from turbosvm.algorithms.catalogue import CATALOGUE, parts_of
     from turbosvm.algorithms.rules import PARTS
-    from turbosvm.cli.session import print_table
+    from turbosvm.cli.terminal import print_table
     from turbosvm.experiment.traffic import traffic_table
     from turbosvm.report.tables import markdown
 

@@ -57,7 +57,7 @@ def list_prepared() -> None:
     import pandas as pd
     from rich.console import Console
 
-    from turbosvm.cli.session import print_table
+    from turbosvm.cli.terminal import print_table
     from turbosvm.data import store
 
     console = Console()
@@ -204,7 +204,7 @@ def _print_figures(summary: "Summary", task: Any, console: "Console") -> None:
 
     import pandas as pd
 
-    from turbosvm.cli.session import print_table
+    from turbosvm.cli.terminal import print_table
     from turbosvm.data.summary import PUBLISHED, rows
 
     known = task if isinstance(task, str) and task in PUBLISHED else None

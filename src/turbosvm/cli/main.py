@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from turbosvm.cli import algorithms, compare, data, prepare, resume, run, sweep
+from turbosvm.cli import algorithms, compare, data, prepare, report, resume, run, sweep
 from turbosvm.errors import TurboSVMError
 from turbosvm.version import __version__
 
@@ -20,6 +20,7 @@ app.command("run")(run.run)
 app.command("resume")(resume.resume)
 app.command("compare")(compare.compare)
 app.command("sweep")(sweep.sweep)
+app.command("report")(report.report)
 app.command("algorithms")(algorithms.algorithms)
 data.app.command("prepare")(prepare.prepare)
 app.add_typer(data.app, name="data")

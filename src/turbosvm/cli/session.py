@@ -5,13 +5,11 @@ from datetime import datetime
 from pathlib import Path
 from shlex import quote
 
-import pandas as pd
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from turbosvm.cli.progress import RoundsDisplay, making
+from turbosvm.cli.terminal import print_table
 from turbosvm.data.federated import FederatedData
 from turbosvm.experiment.build import build_data, build_federation, build_module
 from turbosvm.experiment.config import Config
@@ -103,18 +101,3 @@ def show(runs: list[RunRecords], root: Path, console: Console) -> None:
         print_table(table, console)
     what = "Records" if table.empty else "Table, curves and records"
     console.print(f"{what}: {root}", markup=False, highlight=False, soft_wrap=True)
-
-
-def print_table(table: pd.DataFrame, console: Console) -> None:
-    """Show a table of text: words to the left, numbers to the right; where the terminal is too narrow, lines wrap."""
-    shown = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0))
-    for place, column in enumerate(table.columns):
-        shown.add_column(str(column), justify="right" if place and _is_number(table[column]) else "left", no_wrap=True)
-    for row in table.to_numpy():
-        shown.add_row(*map(str, row))
-    needed = console.measure(shown, options=console.options.update(max_width=1000)).maximum
-    Console(file=console.file, width=max(console.width, needed)).print(shown)
-
-
-def _is_number(cells: "pd.Series[str]") -> bool:
-    return bool(cells.str.contains(r"\d").all())

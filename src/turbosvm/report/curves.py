@@ -5,7 +5,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
+from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from turbosvm.errors import unknown
@@ -56,12 +59,17 @@ def _draw_line(panel: Axes, metric: str, algorithm: str, frames: Sequence[pd.Dat
 def _dress_accuracy(panel: Axes, targets: Sequence[float]) -> None:
     panel.set_ylim(0, 1)
     panel.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    mark_targets(panel, targets)
+    panel.legend(frameon=False, loc="lower right")
+
+
+def mark_targets(panel: Axes, targets: Iterable[float]) -> None:
+    """Draw a line at each accuracy that rounds are counted to."""
     for target in dict.fromkeys(targets):
         panel.axhline(target, color="0.45", linewidth=1, linestyle="--")
         panel.annotate(
             f"target {100 * target:g}%", (0, target), (4, 3), textcoords="offset points", color="0.35", fontsize=8
         )
-    panel.legend(frameon=False, loc="lower right")
 
 
 def save_figure(figure: Figure, path: Path) -> None:
@@ -73,3 +81,17 @@ def save_figure(figure: Figure, path: Path) -> None:
         raise unknown("kind of picture", kind, kinds)
     figure.savefig(content, format=kind)
     write_atomically(path, content.getvalue())
+
+
+def save_both(figure: Figure, path: Path) -> list[Path]:
+    """Write and return PATH.png and PATH.svg, each drawn once (`savefig` draws twice); text in the SVG stays text."""
+    png, svg = io.BytesIO(), io.StringIO()
+    FigureCanvasAgg(figure).print_png(png)  # type: ignore[no-untyped-call]
+    figure.set_layout_engine("none")  # everything has its place by now
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": path.name}):
+        FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None})  # type: ignore[no-untyped-call]
+    contents: dict[str, str | bytes] = {"png": png.getvalue(), "svg": svg.getvalue()}
+    paths = [path.with_name(f"{path.name}.{kind}") for kind in contents]
+    for place, content in zip(paths, contents.values(), strict=True):
+        write_atomically(place, content)
+    return paths

@@ -1,10 +1,15 @@
-"""Read what runs have written."""
+"""One run, as reports see it, and how it is read from its folder."""
 
+import json
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import yaml
 
@@ -12,7 +17,19 @@ from turbosvm.errors import TurboSVMError
 from turbosvm.evaluation.milestones import RoundsToTarget, rounds_to_target
 from turbosvm.names import OWN
 
+Floats = npt.NDArray[np.float64]
+
 METRICS = ("accuracy", "macro_f1", "mcc", "loss", "auc")
+TRAFFIC = ("bytes_down", "bytes_up")
+SECONDS = ("seconds_train", "seconds_merge")
+SUPPORT = ("svm_support_mean", "svm_support_min", "svm_support_max")
+COLUMNS = ("round", *METRICS, *TRAFFIC, *SECONDS, *SUPPORT)
+"""What reports need of the records."""
+
+NONE: Floats = np.empty(0)
+
+# PyYAML's compiled reader is many times faster, but not built everywhere.
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,53 +40,161 @@ class RunRecords:
     data: str
     seed: int
     target: float
-    frame: pd.DataFrame
+    records: pd.DataFrame | Mapping[str, Floats]
+    """A row a round, or the columns that reports need of it, which are read faster."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    stopped: str | None = None
+    remarks: tuple[str, ...] = ()
+    """What was odd about its files, in sentences."""
 
     @classmethod
-    def from_config(cls, config: dict[str, Any], frame: pd.DataFrame) -> "RunRecords":
+    def from_config(cls, config: Mapping[str, Any], frame: pd.DataFrame, **others: Any) -> "RunRecords":
         """Take the names from a run's config; metrics become numbers, NaN where the model had none."""
-        name = Path(config["data"]["name"].removeprefix(OWN)).name
         numbers = frame.astype({metric: float for metric in METRICS if metric in frame})
-        return cls(config["algorithm"]["name"], name, config["seed"], config["target"], numbers)
+        return cls(
+            config["algorithm"]["name"], data_name(config), config["seed"], config["target"], numbers, config, **others
+        )
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The records as a table, a row a round."""
+        return self.records if isinstance(self.records, pd.DataFrame) else pd.DataFrame(self.records)
 
     @property
     def evaluated(self) -> pd.DataFrame:
         """The rounds whose model was evaluated."""
         return self.frame[self.frame["accuracy"].notna()] if "accuracy" in self.frame else self.frame.iloc[:0]
 
+    @cached_property
+    def arrays(self) -> dict[str, Floats]:
+        """The columns that reports need, as numbers."""
+        return {name: np.asarray(self.records[name], dtype=float) for name in COLUMNS if name in self.records}
+
+    @cached_property
+    def points(self) -> dict[str, Floats]:
+        """The same of the evaluated rounds alone."""
+        if "accuracy" not in self.arrays:
+            return {}
+        there = ~np.isnan(self.arrays["accuracy"])
+        return {name: column[there] for name, column in self.arrays.items()} if there.any() else {}
+
+    @property
+    def rounds(self) -> int:
+        """The number of the last round."""
+        numbers = self.arrays.get("round", NONE)
+        return int(numbers[-1]) if len(numbers) else 0
+
     def rounds_to(self, target: float | None = None) -> RoundsToTarget:
         """Rounds until the accuracy on held-out users was first at least `target` (the config's, if none is given)."""
-        shown = self.evaluated
-        accuracy = shown["accuracy"].tolist() if len(shown) else []
-        rounds = shown["round"].tolist() if len(shown) else []
-        return rounds_to_target(rounds, accuracy, self.target if target is None else target)
+        rounds, accuracies = (self.points.get(name, NONE).tolist() for name in ("round", "accuracy"))
+        return rounds_to_target(map(int, rounds), accuracies, self.target if target is None else target)
 
     @property
     def final(self) -> dict[str, float]:
         """The metrics of the last evaluated round."""
-        shown = self.evaluated
-        if shown.empty:
+        if not self.points:
             return {}
-        last = shown.iloc[-1]
-        return {"round": int(last["round"]), **{name: float(last[name]) for name in METRICS}}
+        last = {name: float(self.points[name][-1]) for name in METRICS}
+        return {"round": int(self.points["round"][-1]), **last}
 
     @property
     def diverged(self) -> bool:
         """Whether the loss at the end is not a number."""
-        return bool(self.final) and not math.isfinite(self.final["loss"])
+        return bool(self.points) and not math.isfinite(self.points["loss"][-1])
+
+    @property
+    def label(self) -> str:
+        """How sentences call it."""
+        return f"{self.algorithm} seed {self.seed}"
 
     @property
     def told(self) -> list[str]:
         """What the person should know of how it ended."""
-        label = f"{self.algorithm} seed {self.seed}"
-        return [f"{label} diverged (its loss is not finite): try smaller learning rates."] if self.diverged else []
+        diverged = [f"{self.label} diverged (its loss is not finite): try smaller learning rates."]
+        return [*self.remarks, *(diverged if self.diverged else [])]
 
 
 def read_run(folder: Path) -> RunRecords:
-    """Read a run's folder, finished or not."""
+    """Read a run's folder, finished or not; a last line that a crash has cut off is left out, with a remark."""
     try:
-        config = yaml.safe_load((folder / "config.yaml").read_text())
-        frame = pd.read_json(folder / "records.jsonl", lines=True, precise_float=True)
-    except (OSError, ValueError) as error:
-        raise TurboSVMError(f"'{folder}' is not a run's folder: {error}.") from error
-    return RunRecords.from_config(config, frame)
+        config = _checked(yaml.load((folder / "config.yaml").read_bytes(), Loader=LOADER))  # noqa: S506 - both are safe
+        rows, cut = _parse_lines((folder / "records.jsonl").read_bytes())
+        columns = _columns(rows)
+        environment = _read_environment(folder / "environment.json")
+        stopped = (folder / "stopped.txt").read_text().strip() if (folder / "stopped.txt").exists() else None
+    except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise TurboSVMError(f"'{folder}' is not a run's folder: {reason}.") from error
+    name, seed = config["algorithm"]["name"], config["seed"]
+    remark = f"{name} seed {seed}: the last line of its records was cut off and is left out."
+    return RunRecords(
+        name,
+        data_name(config),
+        seed,
+        config["target"],
+        columns,
+        config,
+        environment,
+        stopped,
+        (remark,) if cut else (),
+    )
+
+
+def data_name(config: Mapping[str, Any]) -> str:
+    """How a config's data is called: the last part of a path, without the mark of what was handed over in Python."""
+    return Path(config["data"]["name"].removeprefix(OWN)).name
+
+
+def _parse_lines(content: bytes) -> tuple[list[Mapping[str, Any]], bool]:
+    """The rows in the order of their rounds, and whether a last line had to be left out."""
+    lines = [line for line in content.split(b"\n") if line.strip()]
+    try:
+        rows, cut = json.loads(b"[" + b",".join(lines) + b"]"), False  # all at once is faster
+    except ValueError:
+        rows, cut = _parse_each(lines, may_be_cut=not content.endswith(b"\n"))
+    try:
+        by_round = {int(row["round"]): row for row in rows}
+    except (KeyError, TypeError) as error:
+        raise ValueError("a line of records.jsonl is not a round's record") from error
+    return [by_round[number] for number in sorted(by_round)], cut
+
+
+def _parse_each(lines: Sequence[bytes], may_be_cut: bool) -> tuple[list[Any], bool]:
+    """Line by line, to find the one that is broken; the last one may be."""
+    rows: list[Any] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            rows.append(json.loads(line))
+        except ValueError as error:
+            if number < len(lines) or not may_be_cut:
+                raise ValueError(f"line {number} of records.jsonl is not JSON") from error
+    return rows, len(rows) < len(lines)
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The columns that reports need, as numbers; those that no row has are left out."""
+    names = [name for name in COLUMNS if any(name in row for row in rows)]
+    columns = {name: np.array([row.get(name) for row in rows], dtype=float) for name in names}
+    return {name: column.astype(int) if name == "round" else column for name, column in columns.items()}
+
+
+def _read_environment(path: Path) -> Mapping[str, Any]:
+    """What the run ran on; nothing where that was not kept, or only half."""
+    try:
+        about = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return about if isinstance(about, dict) else {}
+
+
+def _checked(config: Any) -> Mapping[str, Any]:
+    """Refuse a config without what every report needs."""
+    kinds = {"algorithm": dict, "data": dict, "seed": int, "target": int | float}
+    wrong = [
+        key for key, kind in kinds.items() if not isinstance(config, dict) or not isinstance(config.get(key), kind)
+    ]
+    wrong = wrong or [key for key in ("algorithm", "data") if not isinstance(config[key].get("name"), str)]
+    if wrong:
+        raise ValueError(f"config.yaml does not say its {wrong[0]}")
+    return dict(config)

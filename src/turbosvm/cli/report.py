@@ -1,0 +1,40 @@
+"""`turbosvm report`: tables, pictures and a page of runs that have been made."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs, or folders that hold such, at any depth.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to put the report in.")] = Path("report"),
+    at: Annotated[
+        int | None, typer.Option("--at", help="Round that metrics are at; else the last at which all were evaluated.")
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", "-b", help="Algorithm that others are paired with; else fedavg.")
+    ] = None,
+) -> None:
+    """Make tables, curves and one web page of runs: mean and spread over seeds, beside the paper, paired by seed."""
+    from rich.console import Console
+    from rich.text import Text
+
+    from turbosvm.cli.terminal import print_cells
+    from turbosvm.report.folder import PAGE, work_out, write_report
+    from turbosvm.report.layout import tables_of
+    from turbosvm.report.page import notes_of
+    from turbosvm.report.reading import gather
+
+    gathered = gather(runs)
+    many = work_out(gathered, at, baseline)
+    write_report(many, gathered.notes, out)
+    console = Console()
+    for results in many:
+        for table in tables_of(results):
+            console.print(Text(table.caption))
+            rows = [[Text(cell.text, style="bold" if cell.best else "") for cell in row] for row in table.rows]
+            print_cells(table.columns, rows, console)
+    for note in (*gathered.notes, *notes_of(many)):
+        console.print(note, markup=False, highlight=False, soft_wrap=True)
+    console.print(f"Page, tables and pictures: {out / PAGE}", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,30 @@
+"""Tables at the terminal."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+
+def print_table(table: pd.DataFrame, console: Console) -> None:
+    """Show a table of text: words to the left, numbers to the right; where the terminal is too narrow, lines wrap."""
+    print_cells(
+        [str(column) for column in table.columns],
+        [[Text(str(cell)) for cell in row] for row in table.to_numpy()],
+        console,
+    )
+
+
+def print_cells(columns: Sequence[str], rows: Sequence[Sequence[Text]], console: Console) -> None:
+    """The same for texts that may be in bold."""
+    shown = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0))
+    for place, column in enumerate(columns):
+        number = place > 0 and all(any(map(str.isdigit, row[place].plain)) for row in rows)
+        shown.add_column(Text(column), justify="right" if number else "left", no_wrap=True)
+    for row in rows:
+        shown.add_row(*row)
+    needed = console.measure(shown, options=console.options.update(max_width=1000)).maximum
+    Console(file=console.file, width=max(console.width, needed)).print(shown)

@@ -1,0 +1,151 @@
+"""Tables of text, whatever they are written as: which figures stand where, and which of them are the best."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from turbosvm.report.paper import ROUND, PaperFigure
+from turbosvm.report.results import MEASURES, METRICS, ROUNDS, Estimate, Results, Row
+from turbosvm.report.settings import fingerprint
+from turbosvm.report.student import Interval
+
+NOTHING = "\N{EN DASH}"
+MINUS = "\N{MINUS SIGN}"
+TITLES = {"accuracy": "accuracy %", "macro_f1": "macro F1 %", "mcc": "MCC %"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What stands in a place of a table, and whether it is the best of its column."""
+
+    text: str
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table with a caption; the first column names the row."""
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+def tables_of(results: Results) -> list[TextTable]:
+    """All tables of a contest: the results, those beside the paper, the paired differences, the ablation."""
+    tables = [results_table(results), paper_table(results), paired_table(results), *ablation_tables(results)]
+    return [table for table in tables if table.rows]
+
+
+def results_table(results: Results) -> TextTable:
+    """A row for each group: seeds, rounds to target, metrics; the best of comparable ones marked."""
+    rows = [
+        (
+            Cell(row.group.label),
+            Cell(_seeds(row)),
+            *(Cell(str(row.estimates[measure]), measure in row.best) for measure in MEASURES),
+        )
+        for row in results.rows
+    ]
+    caption = f"{results.contest.title}: rounds to target, and metrics on held-out users at round {results.at}"
+    columns = ("algorithm", "seeds", _rounds_title(results), *(TITLES[metric] for metric in METRICS))
+    return TextTable(f"{caption}; mean ± standard deviation over seeds", columns, tuple(rows))
+
+
+def paper_table(results: Results) -> TextTable:
+    """Ours, the paper's and the difference: a row for each group and measure that the paper has."""
+    titles = {ROUNDS: _rounds_title(results), **TITLES}
+    rows = tuple(
+        (Cell(row.group.label), Cell(titles[measure]), *map(Cell, _beside(row, measure)))
+        for row in results.rows
+        for measure in row.paper
+    )
+    caption = f"{results.contest.title}: beside the paper's figures (metrics at round {ROUND})"
+    return TextTable(caption, ("algorithm", "measure", "ours", "paper", "difference"), rows)
+
+
+def paired_table(results: Results) -> TextTable:
+    """Differences from the baseline at the same seeds, with 95 % confidence intervals."""
+    columns = ("algorithm", "pairs", "rounds", *(TITLES[metric] for metric in METRICS))
+    rows = tuple(
+        (
+            Cell(row.group.label),
+            Cell(str(max(found.n for found in row.paired.values()))),
+            *(Cell(signed_interval(row.paired.get(measure))) for measure in MEASURES),
+        )
+        for row in results.rows
+        if row.paired
+    )
+    caption = f"{results.contest.title}: difference from {results.baseline} at the same seeds, with 95 % intervals"
+    return TextTable(caption, columns, rows)
+
+
+def ablation_tables(results: Results) -> list[TextTable]:
+    """For each TurboSVM whose two halves were switched on and off: a row for each combination."""
+    columns = ("selection", "spread-out", "seeds", _rounds_title(results), *(TITLES[metric] for metric in METRICS))
+    tables = []
+    for name, family in ablations(results):
+        rows = tuple(
+            (
+                *(Cell("on" if on else "off") for on in switches),
+                Cell(_seeds(row)),
+                *(Cell(str(row.estimates[measure])) for measure in MEASURES),
+            )
+            for switches, row in family
+        )
+        tables.append(TextTable(f"{results.contest.title}: what the halves of {name} bring", columns, rows))
+    return tables
+
+
+SWITCHES = ("algorithm.head.selection", "algorithm.head.spread_out")
+
+Family = list[tuple[tuple[bool, bool], Row]]
+
+
+def ablations(results: Results) -> list[tuple[str, Family]]:
+    """Rows that differ in (selection, spread-out) alone, two or more, from neither to both; with their algorithm."""
+    families: dict[Hashable, Family] = {}
+    for row in results.rows:
+        settings = row.group.settings
+        if all(isinstance(settings.get(switch), bool) for switch in SWITCHES):
+            rest = fingerprint({key: value for key, value in settings.items() if key not in SWITCHES})
+            families.setdefault(rest, []).append(((settings[SWITCHES[0]], settings[SWITCHES[1]]), row))
+    found = [sorted(family, key=lambda member: member[0]) for family in families.values() if len(family) > 1]
+    return [(family[0][1].group.algorithm, family) for family in found]
+
+
+def signed_interval(found: Interval | None) -> str:
+    """A difference with its interval, e.g. '+3.2 [+1.0, +5.4]'."""
+    return f"{signed(found.mean)} [{signed(found.low)}, {signed(found.high)}]" if found else NOTHING
+
+
+def signed(value: float) -> str:
+    """A number with its sign; what rounds to nothing has none."""
+    text = f"{value:+.1f}".replace("-", MINUS)
+    return "0.0" if float(f"{value:.1f}") == 0 else text
+
+
+def percent(share: float) -> str:
+    """A share as percent without needless digits."""
+    return f"{100 * share:g}%"
+
+
+def difference_from_paper(estimate: Estimate, figure: PaperFigure) -> float | None:
+    """Ours less the paper's, where both have a mean."""
+    return None if estimate.mean is None or figure.mean is None else estimate.mean - figure.mean
+
+
+def _beside(row: Row, measure: str) -> Sequence[str]:
+    figure, estimate = row.paper[measure], row.beside_paper[measure]
+    difference = difference_from_paper(estimate, figure)
+    return str(estimate), str(figure), NOTHING if difference is None else signed(difference)
+
+
+def _seeds(row: Row) -> str:
+    """How many seeds the metrics are of, and of how many."""
+    begun, there = len(row.group.runs), row.estimates["accuracy"].n
+    return str(begun) if there == begun else f"{there} of {begun}"
+
+
+def _rounds_title(results: Results) -> str:
+    targets = results.targets
+    return f"rounds to {percent(targets[0])}" if len(targets) == 1 else "rounds to target"

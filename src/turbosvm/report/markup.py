@@ -1,0 +1,98 @@
+"""The same tables as Markdown, LaTeX and HTML; what comes from configs is escaped."""
+
+import html
+import re
+from collections.abc import Sequence
+
+from turbosvm.report.layout import Cell, TextTable
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "[": "{[}",
+    "]": "{]}",
+    "±": r"$\pm$",
+    "\N{MINUS SIGN}": "$-$",
+    "\N{EN DASH}": "--",
+    "<": "$<$",
+    ">": "$>$",
+    "|": "$|$",
+    '"': r"\textquotedbl{}",
+}
+
+
+def markdown_table(table: TextTable) -> str:
+    """The table under its caption."""
+    header = [_markdown(column) for column in table.columns]
+    ruler = ["---", *["---:"] * (len(header) - 1)]
+    rows = [
+        [f"**{_markdown(cell.text)}**" if cell.best else _markdown(cell.text) for cell in row] for row in table.rows
+    ]
+    return f"{_markdown(table.caption)}\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in [header, ruler, *rows])
+
+
+def latex_table(table: TextTable) -> str:
+    """The table for a paper with the package booktabs."""
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{escape_latex(table.caption)}}}",
+        rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
+        r"\toprule",
+        _latex_row([escape_latex(column) for column in table.columns]),
+        r"\midrule",
+        *(_latex_row([_latex_cell(cell) for cell in row]) for row in table.rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def html_table(table: TextTable) -> str:
+    """The table with a caption, and headers that screen readers can read out."""
+    head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in table.columns)
+    rows = "".join(
+        f'<tr><th scope="row">{html.escape(row[0].text)}</th>{"".join(map(_html_cell, row[1:]))}</tr>\n'
+        for row in table.rows
+    )
+    label = html.escape(table.caption)
+    return (
+        f'<div class="wide" role="region" tabindex="0" aria-label="{label}"><table>\n'
+        f"<caption>{label}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
+    )
+
+
+def escape_latex(text: str) -> str:
+    """Text as LaTeX prints it, whatever is in it."""
+    return "".join(LATEX.get(letter, letter) for letter in _one_line(text))
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _latex_cell(cell: Cell) -> str:
+    return rf"\textbf{{{escape_latex(cell.text)}}}" if cell.best else escape_latex(cell.text)
+
+
+def _html_cell(cell: Cell) -> str:
+    text = html.escape(cell.text)
+    return f"<td><strong>{text}</strong></td>" if cell.best else f"<td>{text}</td>"
+
+
+def _markdown(text: str) -> str:
+    return re.sub(r"([\\`*<|\[\]])", r"\\\1", _one_line(text))
+
+
+def _one_line(text: str) -> str:
+    """Without line breaks and other letters that cannot be seen."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -1,0 +1,76 @@
+"""Configs as flat settings: which of them make runs different, and how a person tells them apart."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Settings = Mapping[str, Any]
+
+MANNERS = ("client_memory_mb", "device", "engine", "precision", "threads")
+"""Settings that say how a run is computed, not what."""
+MANNER_PREFIXES = ("checkpoint", "resume", "track")
+
+SHORT = {"clients_per_round": "C", "client.epochs": "E"}
+"""The paper's names."""
+
+TASK = ("data.", "model.", "client.dropout", "client.epochs", "clients_per_round", "target")
+"""Settings that say what is to be learned, under which conditions: rows are comparable where these agree."""
+
+
+def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run is, apart from its seed, the place of its data, and how it is computed: dotted keys and values."""
+    flat = _flatten(config)
+    return {key: value for key, value in flat.items() if key not in ("seed", "data.name") and not _is_manner(key)}
+
+
+def task_of(settings: Settings) -> dict[str, Any]:
+    """The settings that two algorithms must share to be compared."""
+    return {key: value for key, value in settings.items() if key.startswith(TASK)}
+
+
+def fingerprint(settings: Settings) -> tuple[tuple[str, str], ...]:
+    """The same for the same settings, in whatever order, and for nothing else."""
+    return tuple(sorted((key, _word(settings, key)) for key in settings))
+
+
+def differing(many: Iterable[Settings]) -> list[str]:
+    """The keys whose values are not the same everywhere, in order of first appearance."""
+    listed = list(many)
+    keys = dict.fromkeys(key for settings in listed for key in settings)
+    return [key for key in keys if len({_word(settings, key) for settings in listed}) > 1]
+
+
+def describe(settings: Settings, names: Mapping[str, str]) -> str:
+    """Say some settings by the names that are given for them, e.g. 'C=16 kernel=rbf'."""
+    return " ".join(f"{name}={_word(settings, key)}" for key, name in names.items())
+
+
+def short_name(key: str, known: Iterable[str]) -> str:
+    """The paper's name, or the key without its first parts, as far as no other known key ends so."""
+    if key in SHORT:
+        return SHORT[key]
+    others = [f".{other}" for other in (*known, "seed") if other != key]
+    parts = key.split(".")
+    ends = (".".join(parts[-count:]) for count in range(1, len(parts)))
+    return next((end for end in ends if not any(other.endswith(f".{end}") for other in others)), key)
+
+
+def _flatten(value: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, part in value.items():
+        if isinstance(part, Mapping):
+            flat |= _flatten(part, f"{before}{key}.")
+        else:
+            flat[f"{before}{key}"] = part
+    return flat
+
+
+def _is_manner(key: str) -> bool:
+    return key in MANNERS or key.startswith(MANNER_PREFIXES)
+
+
+def _word(settings: Settings, key: str) -> str:
+    """A value as text; 1 and 1.0 are the same."""
+    value = settings.get(key, "unset")
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.12g}" if isinstance(value, int | float) else str(value)
