@@ -20,13 +20,14 @@ from turbosvm.models.registry import find_factory
 from turbosvm.report.folder import save_report
 from turbosvm.report.records import RunRecords, read_run
 from turbosvm.report.tables import summary
+from turbosvm.trackers.catalogue import build_trackers
 
 
 def carry_out(configs: list[Config], out: Path, name: str) -> None:
     """Run the configs one after another into one new folder under `out`, then show what came of it."""
     console = Console()
     try:
-        data = _prepare(configs, console)
+        data = _prepare(configs, out, console)
     except KeyboardInterrupt:
         console.print("Stopped before the first round.")
         raise typer.Exit(130) from None
@@ -36,7 +37,7 @@ def carry_out(configs: list[Config], out: Path, name: str) -> None:
     interrupted, all_well, folders, told = False, True, [], []
     with RoundsDisplay(labels, configs[0].rounds, console) as display:
         for label, config in zip(labels, configs, strict=True):
-            outcome = run_experiment(config, data, root=root, on_record=display.watch(label))
+            outcome = run_experiment(config, data, root=root, on_record=display.watch(label), store=out)
             folders.append(outcome.folder)
             told += outcome.told
             all_well &= outcome.stopped is None and (outcome.worked or outcome.interrupted)
@@ -54,10 +55,11 @@ def carry_out(configs: list[Config], out: Path, name: str) -> None:
         raise typer.Exit(1)
 
 
-def _prepare(configs: list[Config], console: Console) -> FederatedData:
+def _prepare(configs: list[Config], out: Path, console: Console) -> FederatedData:
     """Make or open the data, and find mistakes in any of the configs before the first one runs."""
     for config in configs:
         find_factory(config.model.name)
+        build_trackers(config.trackers, out)
     with making(configs[0].data.name, console) as on_progress:
         data = build_data(configs[0].data, on_progress)
     for config in configs:

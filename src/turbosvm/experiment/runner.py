@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
@@ -24,6 +24,10 @@ from turbosvm.experiment.folder import Record, RunFolder, record_of
 from turbosvm.models.contract import load_state
 from turbosvm.precision import choose_precision
 from turbosvm.simulation import Federation, simulate
+from turbosvm.trackers.catalogue import build_trackers, check_own
+from turbosvm.trackers.scalars import summarise
+from turbosvm.trackers.tracker import Status, TrackedRun, Tracker
+from turbosvm.trackers.tracking import Tracking
 from turbosvm.types import ModelState
 
 
@@ -76,18 +80,23 @@ def run_experiment(
     module: nn.Module | None = None,
     root: Path | None = None,
     on_record: Callable[[Record], None] | None = None,
+    trackers: Sequence[Tracker] = (),
+    store: Path | None = None,
 ) -> Outcome:
     """Run a config and save the run in a new folder under `root`, if there is one.
 
-    `data` and `module` stand in for the ones that the config names; the module is copied. Everything is built and
-    checked before the folder is made, so that a mistake leaves nothing behind.
+    `data` and `module` stand in for the ones that the config names; the module is copied. `trackers` follow the run
+    beside those that the config names, which keep in `store`, or else in `root`, what several runs share. Everything is
+    built and checked before the folder is made, so that a mistake leaves nothing behind.
     """
     algorithm = build_algorithm(config.algorithm.name, config.algorithm.model_dump())
     data = data or build_data(config.data)
     own_module = build_module(config, len(data.classes)) if module is None else deepcopy(module)
     federation = build_federation(config, data, own_module)
     device = next(own_module.parameters()).device
-    folder = RunFolder(root, f"{config.algorithm.name}-seed{config.seed}") if root else None
+    tracking = Tracking([*build_trackers(config.trackers, store or root), *check_own(trackers)])
+    name = f"{config.algorithm.name}-seed{config.seed}"
+    folder = RunFolder(root, name) if root else None
     if folder:
         folder.write("config.yaml", config.to_yaml())
         how = {"engine": choose_engine(config.engine, device), "precision": choose_precision(config.precision, device)}
@@ -99,6 +108,8 @@ def run_experiment(
     interrupted, stopped = False, None
     try:
         with repeatable(device, config.threads):
+            path = folder.path if folder else None
+            tracking.begin(TrackedRun(path.name if path else name, data.name, config.model_dump(), path))
             rounds = simulate(federation, algorithm, build_plan(config))
             while True:
                 try:
@@ -113,10 +124,14 @@ def run_experiment(
                 records.append(record_of(finished, data.users))
                 if folder:
                     folder.append(records[-1])
+                tracking.record(records[-1])
                 if on_record:
                     on_record(dict(records[-1]))
     except KeyboardInterrupt:
         interrupted = True
+    except Exception:
+        tracking.end("failed", summarise(records, None))
+        raise
     finally:
         if model:
             load_state(own_module, model)  # an interrupted round leaves one client's weights in it
@@ -124,6 +139,12 @@ def run_experiment(
             folder.close(own_module if model else None)
     if folder and stopped:
         folder.write("stopped.txt", f"After round {len(records)}: {stopped}\n")
+    status: Status = "interrupted" if interrupted else "stopped" if stopped else "finished"
+    try:
+        tracking.end(status, summarise(records, stopped))
+    except KeyboardInterrupt:
+        interrupted = True
+    notes += tracking.notes
     return Outcome(config, records, own_module, folder.path if folder else None, interrupted, stopped, notes)
 
 
