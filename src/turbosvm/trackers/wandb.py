@@ -26,17 +26,17 @@ class WandB:
 
     def begin(self, run: TrackedRun) -> None:
         """Make a run, or go on with the one that was begun in this folder."""
-        self._folder = run.folder
+        self._folder = run.folder.resolve() if run.folder else None
         known = known_id(run, "wandb")
         self._run = self._wandb.init(
             id=known,
             resume="allow" if known else None,
             name=run.name,
             config=flatten(run.config),
-            dir=None if "WANDB_DIR" in os.environ else run.folder,
-            mode=None if "WANDB_MODE" in os.environ else "offline",
-            project=None if "WANDB_PROJECT" in os.environ else "turbosvm",
-            group=None if "WANDB_RUN_GROUP" in os.environ else run.data,
+            dir=os.environ.get("WANDB_DIR", self._folder),
+            mode=os.environ.get("WANDB_MODE", "offline"),
+            project=os.environ.get("WANDB_PROJECT", "turbosvm"),
+            group=os.environ.get("WANDB_RUN_GROUP", run.data),
             reinit="create_new",
             settings=self._wandb.Settings(silent=True, console="off"),
         )
