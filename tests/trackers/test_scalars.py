@@ -24,7 +24,7 @@ def test_a_records_numbers_are_grouped_and_lists_are_counted_or_left_out() -> No
         "held_out/accuracy": 0.5,
         "training/train_loss": 1.5,
         "training/samples": 40.0,
-        "bytes/up": 8.0,
+        "traffic/bytes_up": 8.0,
         "seconds/head_solve": 0.25,
         "svm/support_mean": 6.5,
         "spread_loss/before": 2.0,

@@ -4,7 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 EVALUATED = ("accuracy", "macro_f1", "mcc", "loss", "auc")
-GROUPS = ("bytes", "seconds", "spread_loss", "svm")
+GROUPS = {
+    "bytes_": "traffic/bytes_",
+    "seconds_": "seconds/",
+    "spread_loss_": "spread_loss/",
+    "svm_": "svm/",
+}
 COUNTED = {"cohort": "clients", "failures": "failures"}
 
 
@@ -23,9 +28,9 @@ def tag(column: str) -> str:
     """Name a column's curve: `held_out/accuracy`, `seconds/train`, `training/train_loss`."""
     if column in EVALUATED:
         return f"held_out/{column}"
-    for group in GROUPS:
-        if column.startswith(f"{group}_"):
-            return f"{group}/{column.removeprefix(f'{group}_')}"
+    for prefix, group in GROUPS.items():
+        if column.startswith(prefix):
+            return f"{group}{column.removeprefix(prefix)}"
     return f"training/{column}"
 
 
