@@ -32,6 +32,7 @@ from turbosvm.report.curves import draw_curves, save_figure
 from turbosvm.report.folder import save_report
 from turbosvm.report.records import RunRecords, read_run
 from turbosvm.report.tables import summary
+from turbosvm.trackers.tracker import Tracker
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +101,7 @@ def run(
     as_published: bool = False,
     out: str | Path | None = None,
     on_record: Callable[[dict[str, Any]], None] | None = None,
+    trackers: str | Tracker | Iterable[str | Tracker] | None = None,
     **settings: Any,
 ) -> Result:
     """Run one federated algorithm on one data set.
@@ -115,6 +117,8 @@ def run(
         as_published: behave like the paper's published code where that differs from the paper.
         out: a folder to save the run under, as `ALGORITHM-seedN`; without it nothing is written.
         on_record: called with each round's record as the round ends, for progress displays of your own.
+        trackers: what follows the run: 'tensorboard', 'mlflow', 'wandb', or objects of your own with `begin`,
+            `record` and `end`, see `turbosvm.trackers.tracker.Tracker`.
         settings: any key of the config; nested ones as dictionaries, or with dots: `**{"data.held_out": 0.2}`.
 
     Example:
@@ -134,6 +138,7 @@ def run(
         as_published=as_published,
         out=out,
         on_record=on_record,
+        trackers=trackers,
         **settings,
     )
     if result.stopped and (result.records.empty or result.config.on_bad_client == "abort"):
@@ -326,9 +331,14 @@ def _run(
     as_published: bool = False,
     out: str | Path | None = None,
     on_record: Callable[[dict[str, Any]], None] | None = None,
+    trackers: str | Tracker | Iterable[str | Tracker] | None = None,
     **settings: Any,
 ) -> tuple[Result, list[str]]:
     """Carry out a run; return its result, and what the person should be told of it."""
+    given = [] if trackers is None else trackers
+    followers = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    if trackers is not None:
+        settings["trackers"] = [tracker for tracker in followers if isinstance(tracker, str)]
     resolved = _resolve(algorithm, data, model, head, preset, config, as_published, settings)
     outcome = run_experiment(
         resolved,
@@ -336,6 +346,7 @@ def _run(
         model if isinstance(model, nn.Module) else None,
         Path(out) if out else None,
         on_record,
+        [tracker for tracker in followers if not isinstance(tracker, str)],
     )
     return _result(outcome)
 

@@ -22,13 +22,14 @@ def compare(
     config: options.ConfigFile = None,
     assign: options.Assignments = None,
     as_published: options.AsPublished = False,
+    track: options.Track = None,
     out: options.Out = Path("runs"),
 ) -> None:
     """Compare algorithms: same data, same seeds, same cohorts; ends with a table and curves."""
     from turbosvm.algorithms.catalogue import find_algorithm
     from turbosvm.cli.session import carry_out
 
-    given = {"data": data, "model": model, "head": head, "rounds": rounds, "engine": engine}
+    given = {"data": data, "model": model, "head": head, "rounds": rounds, "engine": engine, "track": track}
     configs = [
         options.config_from(name, preset, config, assign, as_published, **given, seed=seed)
         for name in dict.fromkeys(find_algorithm(name).name for name in algorithms)

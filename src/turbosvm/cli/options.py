@@ -31,6 +31,12 @@ AsPublished = Annotated[
     bool,
     typer.Option("--as-published", help="Behave like the paper's published code where that differs from the paper."),
 ]
+Track = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--track", "-t", metavar="NAME", help="Follow runs with tensorboard, mlflow or wandb; may be repeated."
+    ),
+]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder to put the results in.")]
 
 
@@ -53,6 +59,7 @@ def config_from(
         "rounds": given.get("rounds"),
         "seed": given.get("seed"),
         "engine": given.get("engine"),
+        "trackers": given.get("track") or None,
     }
     assigned = parse_assignments(assignments or ())
     refuse_another(assigned, algorithm, "What --set says")

@@ -22,11 +22,20 @@ def run(
     config: options.ConfigFile = None,
     assign: options.Assignments = None,
     as_published: options.AsPublished = False,
+    track: options.Track = None,
     out: options.Out = Path("runs"),
 ) -> None:
     """Run one algorithm on one data set, and save its records, table and curves."""
     from turbosvm.cli.session import carry_out
 
-    given = {"data": data, "model": model, "head": head, "rounds": rounds, "seed": seed, "engine": engine}
+    given = {
+        "data": data,
+        "model": model,
+        "head": head,
+        "rounds": rounds,
+        "seed": seed,
+        "engine": engine,
+        "track": track,
+    }
     resolved = options.config_from(algorithm, preset, config, assign, as_published, **given)
     carry_out([resolved], out, resolved.algorithm.name)

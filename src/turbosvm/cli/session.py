@@ -20,19 +20,20 @@ from turbosvm.models.registry import find_factory
 from turbosvm.report.folder import save_report
 from turbosvm.report.records import RunRecords, read_run
 from turbosvm.report.tables import summary
+from turbosvm.trackers.catalogue import build_trackers
 
 
 def carry_out(configs: list[Config], out: Path, name: str) -> None:
     """Run the configs one after another into one new folder under `out`, then show what came of it."""
     console = Console()
     try:
-        data = _prepare(configs, console)
+        data = _prepare(configs, out, console)
     except KeyboardInterrupt:
         console.print("Stopped before the first round.")
         raise typer.Exit(130) from None
     plain_name = re.sub(r"[^\w.-]+", "-", data.name)
     root = new_folder(out, f"{datetime.now():%Y%m%d-%H%M%S}-{name}-{plain_name}")
-    _go_through([plan_run(config, data, root) for config in configs], root, console, data)
+    _go_through([plan_run(config, data, root, store=out) for config in configs], root, console, data)
 
 
 def go_on(folder: Path, data: str | None = None) -> None:
@@ -74,10 +75,11 @@ def _go_through(paths: list[Path], root: Path, console: Console, data: Federated
         raise typer.Exit(1)
 
 
-def _prepare(configs: list[Config], console: Console) -> FederatedData:
+def _prepare(configs: list[Config], out: Path, console: Console) -> FederatedData:
     """Make or open the data, and find mistakes in any of the configs before the first one runs."""
     for config in configs:
         find_factory(config.model.name)
+        build_trackers(config.trackers, out)
     with making(configs[0].data.name, console) as on_progress:
         data = build_data(configs[0].data, on_progress)
     for config in configs:

@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from turbosvm.data.glyphs import GlyphOptions
-from turbosvm.experiment.layers import named
+from turbosvm.experiment.layers import listed, named
 
 DEMO = GlyphOptions()
 
@@ -101,6 +101,7 @@ class Config(Section):
     threads: int | None = Field(None, ge=1, le=1024)
     engine: Literal["auto", "sequential", "threads", "graphs"] = "auto"
     precision: Literal["auto", "float32", "tf32", "bfloat16"] = "auto"
+    trackers: Annotated[list[str], BeforeValidator(listed)] = []
 
     @model_validator(mode="before")
     @classmethod

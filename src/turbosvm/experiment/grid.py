@@ -29,7 +29,7 @@ from turbosvm.experiment.resolve import resolve_config
 
 KEYS = ("name", "preset", "as_published", "set", "grid", "runs")
 MOST_RUNS = 100_000
-HOW = ("device", "threads", "engine", "precision", "client_memory_mb", "checkpoint_every")
+HOW = ("device", "threads", "engine", "precision", "client_memory_mb", "checkpoint_every", "trackers")
 """Settings that say how a run is computed, not what."""
 
 

@@ -73,3 +73,8 @@ def merge_layers(layers: Iterable[Mapping[str, Any]]) -> Layer:
 def named(value: Any) -> Any:
     """Let `data: glyphs` stand for `data: {name: glyphs}`."""
     return {"name": value} if isinstance(value, str) else value
+
+
+def listed(value: Any) -> Any:
+    """Let `trackers: mlflow` stand for `trackers: [mlflow]`."""
+    return [value] if isinstance(value, str) else value

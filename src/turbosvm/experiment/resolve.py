@@ -18,6 +18,7 @@ from turbosvm.experiment.algorithm import all_options, build_algorithm, choose_r
 from turbosvm.experiment.config import AlgorithmConfig, Config, GlyphsConfig
 from turbosvm.experiment.layers import Layer, merge_layers, named, read_yaml
 from turbosvm.experiment.presets import AS_PUBLISHED, PRESETS, PUBLISHED_ROUNDS, TUNED
+from turbosvm.trackers.catalogue import check_names
 
 
 def resolve_config(
@@ -133,6 +134,7 @@ def _validate(values: Mapping[str, Any]) -> Config:
         config = Config.model_validate(values)
     except ValidationError as error:
         raise _explain(error) from error
+    check_names(config.trackers)
     if config.min_clients > config.clients_per_round:
         raise TurboSVMError(
             f"Config key 'min_clients' is {config.min_clients}; it must be at most {config.clients_per_round}, "

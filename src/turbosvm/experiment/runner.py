@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -27,6 +27,10 @@ from turbosvm.experiment.resolve import read_config
 from turbosvm.models.contract import load_state
 from turbosvm.precision import choose_precision
 from turbosvm.simulation import Federation, Standing, empty_memory, simulate
+from turbosvm.trackers.catalogue import build_trackers, check_own
+from turbosvm.trackers.scalars import summarise
+from turbosvm.trackers.tracker import Status, TrackedRun, Tracker
+from turbosvm.trackers.tracking import Tracking
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,10 @@ class Prepared:
     config: Config
     algorithm: Algorithm
     federation: Federation
+    trackers: tuple[tuple[str, Tracker], ...] = ()
+    """By their names."""
+    store: Path | None = None
+    """Where trackers keep what several runs share."""
     folder: RunFolder | None = None
     records: tuple[Record, ...] = ()
     """Of the rounds that it has done."""
@@ -102,30 +110,46 @@ def run_experiment(
     module: nn.Module | None = None,
     root: Path | None = None,
     on_record: OnRecord | None = None,
+    trackers: Sequence[Tracker] = (),
+    store: Path | None = None,
 ) -> Outcome:
     """Run a config and save the run in a new folder under `root`, if there is one.
 
-    `data` and `module` stand in for the ones that the config names; the module is copied. Everything is built and
-    checked before the folder is made, so that a mistake leaves nothing behind.
+    `data` and `module` stand in for the ones that the config names; the module is copied. `trackers` follow the run
+    beside those that the config names, which keep in `store`, or else in `root`, what several runs share. Everything is
+    built and checked before the folder is made, so that a mistake leaves nothing behind.
     """
-    prepared = prepare_run(config, data, module)
+    prepared = prepare_run(config, data, module, trackers, store or root)
     if root:
-        prepared = in_folder(prepared, RunFolder.new(root, f"{config.algorithm.name}-seed{config.seed}"))
+        prepared = in_folder(prepared, RunFolder.new(root, name_of(config)))
     return run_on(prepared, on_record)
 
 
-def prepare_run(config: Config, data: FederatedData | None = None, module: nn.Module | None = None) -> Prepared:
+def name_of(config: Config) -> str:
+    """What a run is called."""
+    return f"{config.algorithm.name}-seed{config.seed}"
+
+
+def prepare_run(
+    config: Config,
+    data: FederatedData | None = None,
+    module: nn.Module | None = None,
+    trackers: Sequence[Tracker] = (),
+    store: Path | None = None,
+) -> Prepared:
     """Build and check all that a config names, or what stands in for it."""
     algorithm = build_algorithm(config.algorithm.name, config.algorithm.model_dump())
     data = data or build_data(config.data)
     own_module = build_module(config, len(data.classes)) if module is None else deepcopy(module)
-    return Prepared(config, algorithm, build_federation(config, data, own_module))
+    followers = (*build_trackers(config.trackers, store), *check_own(trackers))
+    return Prepared(config, algorithm, build_federation(config, data, own_module), followers, store)
 
 
-def plan_run(config: Config, data: FederatedData, root: Path) -> Path:
+def plan_run(config: Config, data: FederatedData, root: Path, store: Path | None = None) -> Path:
     """Make the folder of a run under `root`, from which it can be begun at any time."""
-    folder = RunFolder.new(root, f"{config.algorithm.name}-seed{config.seed}")
-    in_folder(prepare_run(config, data), folder)
+    prepared = prepare_run(config, data, store=store or root)
+    folder = RunFolder.new(root, name_of(config))
+    in_folder(prepared, folder)
     folder.close(None)
     return folder.path
 
@@ -146,17 +170,24 @@ def in_folder(prepared: Prepared, folder: RunFolder) -> Prepared:
     folder.write("config.yaml", config.to_yaml())
     how = {"engine": choose_engine(config.engine, device), "precision": choose_precision(config.precision, device)}
     about = {**describe_environment(device), **how, "data": describe_data(prepared.federation)}
+    if config.trackers and prepared.store:
+        about["tracked_in"] = str(prepared.store.resolve())
     folder.write("environment.json", json.dumps(about, indent=2) + "\n")
     return replace(prepared, folder=folder, checkpoints=Checkpoints(folder.checkpoints, config.checkpoint_every))
 
 
-def reopen_run(path: Path, data: FederatedData | None = None, module: nn.Module | None = None) -> Prepared:
+def reopen_run(
+    path: Path,
+    data: FederatedData | None = None,
+    module: nn.Module | None = None,
+    trackers: Sequence[Tracker] = (),
+) -> Prepared:
     """Open a run's folder to go on after its newest checkpoint; records of later rounds are forgotten."""
     folder = RunFolder.reopen(path)
     try:
         config = read_config(path / "config.yaml")
-        prepared = prepare_run(config, data, module)
         about = _read_environment(path / "environment.json")
+        prepared = prepare_run(config, data, module, trackers, Path(about.get("tracked_in", path.parent)))
         _refuse_other_data(path, about, prepared.federation)
         records, checkpoints = recorded(path), Checkpoints(folder.checkpoints, config.checkpoint_every)
         memory = empty_memory(prepared.federation, build_plan(config))
@@ -193,11 +224,14 @@ def run_on(prepared: Prepared, on_record: OnRecord | None = None) -> Outcome:
     config, federation, folder = prepared.config, prepared.federation, prepared.folder
     module, checkpoints, standing = federation.module, prepared.checkpoints, prepared.standing
     records, notes = list(prepared.records), list(prepared.notes)
+    tracking, path = Tracking(prepared.trackers), folder.path if folder else None
     interrupted, stopped = False, None
     if folder:
         folder.begin(records)
     try:
         with repeatable(prepared.device, config.threads):
+            name, data = path.name if path else name_of(config), federation.data.name
+            tracking.begin(TrackedRun(name, data, config.model_dump(), path, len(records)))
             rounds = simulate(federation, prepared.algorithm, build_plan(config), standing)
             while True:
                 try:
@@ -213,12 +247,16 @@ def run_on(prepared: Prepared, on_record: OnRecord | None = None) -> Outcome:
                     folder.append(record)
                 records.append(record)
                 standing = finished.standing  # after its record: a checkpoint ahead of the records is of no use
+                tracking.record(record)
                 if on_record:
                     on_record(dict(record))
                 if folder and checkpoints and checkpoints.due(standing.round):
                     _checkpoint(folder, checkpoints, standing, notes)
     except KeyboardInterrupt:
         interrupted = True
+    except Exception:
+        tracking.end("failed", summarise(records, None))
+        raise
     finally:
         if standing:
             load_state(module, standing.model)  # a round leaves anything in it
@@ -228,7 +266,12 @@ def run_on(prepared: Prepared, on_record: OnRecord | None = None) -> Outcome:
             folder.close(module if standing else None)
     if folder and stopped:
         folder.write("stopped.txt", f"After round {len(records)}: {stopped}\n")
-    return Outcome(config, records, module, folder.path if folder else None, interrupted, stopped, notes)
+    status: Status = "interrupted" if interrupted else "stopped" if stopped else "finished"
+    try:
+        tracking.end(status, summarise(records, stopped))
+    except KeyboardInterrupt:
+        interrupted = True
+    return Outcome(config, records, module, path, interrupted, stopped, notes + tracking.notes)
 
 
 def _checkpoint(folder: RunFolder, checkpoints: Checkpoints, standing: Standing, notes: list[str]) -> None:

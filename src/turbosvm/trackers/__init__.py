@@ -1,0 +1,1 @@
+"""Trackers: TensorBoard, MLflow, Weights & Biases, or one's own."""

@@ -1,0 +1,62 @@
+"""The trackers that have names, and how they are made ready before a run."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from turbosvm.errors import TurboSVMError, in_one_line, unknown
+from turbosvm.trackers.background import Background
+from turbosvm.trackers.mlflow import MLflow
+from turbosvm.trackers.tensorboard import TensorBoard
+from turbosvm.trackers.tracker import Tracker
+from turbosvm.trackers.wandb import WandB
+
+TRACKERS: dict[str, Callable[[Path | None], Tracker]] = {
+    "mlflow": lambda store: Background(MLflow(store)),
+    "tensorboard": TensorBoard,
+    "wandb": lambda store: Background(WandB(store)),
+}
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Refuse a name that no tracker has."""
+    for name in names:
+        if name not in TRACKERS:
+            raise unknown("tracker", name, TRACKERS)
+
+
+def build_trackers(names: Iterable[str], store: Path | None) -> list[tuple[str, Tracker]]:
+    """Import the named trackers' libraries; `store` is the folder for what several runs share."""
+    names = list(dict.fromkeys(names))
+    check_names(names)
+    return [(name, _build(name, store)) for name in names]
+
+
+def _build(name: str, store: Path | None) -> Tracker:
+    try:
+        return TRACKERS[name](store)
+    except TurboSVMError:
+        raise
+    except ModuleNotFoundError as error:
+        raise TurboSVMError(
+            f"The tracker '{name}' needs the package {error.name}, which is not installed: "
+            f'pip install "turbosvm[{name}]".'
+        ) from error
+    except Exception as error:
+        raise TurboSVMError(f"The tracker '{name}' cannot be imported: {in_one_line(error)}.") from error
+
+
+def check_own(trackers: Iterable[object]) -> list[tuple[str, Tracker]]:
+    """Refuse objects that are no trackers; return the others with the names of their types."""
+    own = []
+    for tracker in trackers:
+        if isinstance(tracker, type):
+            raise TurboSVMError(
+                f"The tracker is the class {tracker.__name__}; hand over an object, {tracker.__name__}()."
+            )
+        if not isinstance(tracker, Tracker):
+            raise TurboSVMError(
+                f"The tracker is a {type(tracker).__name__}; hand over a name ({', '.join(TRACKERS)}), "
+                "or an object with begin, record and end."
+            )
+        own.append((type(tracker).__name__, tracker))
+    return own

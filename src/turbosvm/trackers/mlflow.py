@@ -1,0 +1,94 @@
+"""MLflow: a run in the store that MLFLOW_TRACKING_URI names, or in `mlflow.db` beside the runs."""
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
+from pathlib import Path
+from time import time
+from typing import Any
+
+from filelock import FileLock
+
+from turbosvm.errors import TurboSVMError
+from turbosvm.trackers.same_run import keep_id, known_id
+from turbosvm.trackers.scalars import flatten, scalars
+from turbosvm.trackers.tracker import Status, TrackedRun
+
+STATUS = {"finished": "FINISHED", "interrupted": "KILLED", "stopped": "FAILED", "failed": "FAILED"}
+EVERY_ROUND = "training/clients"
+MOST_PARAMETERS = 100
+
+
+class MLflow:
+    """Logs parameters, metrics and files to an experiment that is called as the data."""
+
+    def __init__(self, store: Path | None) -> None:
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+        os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+        from mlflow import MlflowClient, entities
+
+        address = os.environ.get("MLFLOW_TRACKING_URI")
+        local = None if address or store is None else store.resolve()
+        if not address and local is None:
+            raise TurboSVMError(
+                "The tracker 'mlflow' needs a place: say where the run goes (out=...), or set MLFLOW_TRACKING_URI."
+            )
+        for package in ("alembic", "sqlalchemy") if local else ():
+            import_module(package)
+        self._address = address or f"sqlite:///{local}/mlflow.db"
+        self._open, self._entities, self._local = MlflowClient, entities, local
+
+    def begin(self, run: TrackedRun) -> None:
+        """Make a run, or go on with the one that was begun in this folder."""
+        self._folder = run.folder
+        with self._alone():
+            self._client = self._open(self._address)
+            experiment = self._experiment(run.data)
+        known = known_id(run, "mlflow")
+        self._id = known or self._client.create_run(experiment, run_name=run.name).info.run_id
+        self._done = self._last_round()
+        if known:
+            self._client.update_run(known, status="RUNNING")
+        else:
+            self._describe(run)
+
+    def record(self, record: dict[str, Any]) -> None:
+        """Log a round's numbers, unless they were logged before the run was resumed."""
+        if record["round"] <= self._done:
+            return
+        now = int(time() * 1000)
+        metrics = [self._entities.Metric(name, value, now, record["round"]) for name, value in scalars(record).items()]
+        self._client.log_batch(self._id, metrics=metrics)
+
+    def end(self, status: Status, summary: dict[str, Any]) -> None:
+        """Log config and model as artifacts, and close the run."""
+        if "stopped" in summary:
+            self._client.set_tag(self._id, "stopped", summary["stopped"])
+        for name in ("config.yaml", "model.safetensors"):
+            if self._folder and (self._folder / name).is_file():
+                self._client.log_artifact(self._id, str(self._folder / name))
+        self._client.set_terminated(self._id, STATUS[status])
+
+    def _describe(self, run: TrackedRun) -> None:
+        """Log the config, and write down the new run's id."""
+        parameters = [self._entities.Param(key, str(value)) for key, value in flatten(run.config).items()]
+        for first in range(0, len(parameters), MOST_PARAMETERS):
+            self._client.log_batch(self._id, params=parameters[first : first + MOST_PARAMETERS])
+        if run.folder:
+            self._client.set_tag(self._id, "folder", str(run.folder.resolve()))
+        keep_id(run, "mlflow", self._id)
+
+    def _alone(self) -> AbstractContextManager[object]:
+        """Let one process at a time make a local store's tables and experiments."""
+        return FileLock(self._local / ".mlflow.lock") if self._local else nullcontext()
+
+    def _experiment(self, name: str) -> str:
+        """Return the id of the experiment of that name, which is made if need be."""
+        if known := self._client.get_experiment_by_name(name):
+            return str(known.experiment_id)
+        place = (self._local / "mlartifacts").as_uri() if self._local else None
+        return str(self._client.create_experiment(name, place))
+
+    def _last_round(self) -> int:
+        """Return the last round that the store has heard of."""
+        return max((metric.step for metric in self._client.get_metric_history(self._id, EVERY_ROUND)), default=0)

@@ -1,0 +1,20 @@
+"""How a tracker finds its run again after a resume: its id stands in a small file in the run's folder."""
+
+import json
+
+from turbosvm.files import write_atomically
+from turbosvm.trackers.tracker import TrackedRun
+
+
+def keep_id(run: TrackedRun, tracker: str, run_id: str) -> None:
+    """Write down under which id a tracker knows the run."""
+    if run.folder:
+        write_atomically(run.folder / f"{tracker}.json", json.dumps({"run_id": run_id}) + "\n")
+
+
+def known_id(run: TrackedRun, tracker: str) -> str | None:
+    """Return the id that the tracker gave to the run which this one goes on with, if there is one."""
+    file = run.folder / f"{tracker}.json" if run.folder else None
+    if not run.resumed_from or file is None or not file.is_file():
+        return None
+    return str(json.loads(file.read_text())["run_id"])
