@@ -21,7 +21,7 @@ from turbosvm.data.sources.request import Request
 from turbosvm.errors import TurboSVMError, unknown
 from turbosvm.evaluation.milestones import RoundsToTarget
 from turbosvm.experiment.config import Config
-from turbosvm.experiment.grid import make_sweep, read_sweep
+from turbosvm.experiment.grid import Changes, make_sweep, read_sweep
 from turbosvm.experiment.jobs import carry_out_runs, check_engine
 from turbosvm.experiment.layers import merge_layers, named, nest
 from turbosvm.experiment.resolve import refuse_another, resolve_config
@@ -246,11 +246,8 @@ def sweep(
     """
     check_engine(engine)
     overrides = merge_layers(nest(key, value) for key, value in settings.items())
-    threads = threads_for(jobs)
-    if isinstance(content, Mapping):
-        made = make_sweep(content, overrides=overrides, threads=threads)
-    else:
-        made = read_sweep(Path(content), overrides, threads)
+    changes = Changes(overrides, threads=threads_for(jobs))
+    made = make_sweep(content, changes) if isinstance(content, Mapping) else read_sweep(Path(content), changes)
     root = Path(out) / made.name
     planned = plan_sweep(made, root)
     left = [run for run in planned if not run.done]

@@ -1,9 +1,9 @@
 """`turbosvm report`, as a person sees it."""
 
 import re
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pandas as pd
@@ -130,11 +130,12 @@ REPORT += "sys.exit(code or ('torch' in sys.modules and 'torch was imported'))"
 
 
 def seconds_for(root: Path) -> float:
-    began = time.perf_counter()
+    """Of the processor: others may be at work on it."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     subprocess.run(
         [sys.executable, "-c", REPORT, "report", str(root), "--out", "made"], check=True, capture_output=True
     )
-    return time.perf_counter() - began
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
 
 
 def test_reports_start_without_torch_and_are_quick(tmp_path: Path) -> None:
@@ -146,5 +147,5 @@ def test_reports_start_without_torch_and_are_quick(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_thousand_runs_take_seconds(tmp_path: Path) -> None:
     write_many(tmp_path / "runs", 1000, rounds=200)
-    assert seconds_for(tmp_path / "runs") < 20  # 6 on two idle cores; tests run side by side
+    assert seconds_for(tmp_path / "runs") < 15  # 6 where nothing else runs
     assert Path("made/index.html").stat().st_size < 3_000_000

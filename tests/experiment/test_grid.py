@@ -7,7 +7,7 @@ import pytest
 
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
-from turbosvm.experiment.grid import key_of, make_sweep, read_sweep
+from turbosvm.experiment.grid import Changes, key_of, make_sweep, read_sweep
 from turbosvm.experiment.resolve import resolve_config
 
 
@@ -53,17 +53,16 @@ def test_blocks_share_what_stands_beside_them() -> None:
 def test_the_grid_may_go_over_presets_and_overrides_win() -> None:
     sweep = make_sweep(
         {"set": {"rounds": 5}, "grid": {"preset": ["femnist", "shakespeare"], "client.learning_rate": [0.1, 0.2]}},
-        overrides={"rounds": 3},
-        threads=2,
+        Changes({"rounds": 3}, data={"femnist": "mine"}, threads=2),
     )
     assert [(run.data.name, run.client.learning_rate) for run in sweep.configs] == [
-        ("femnist", 0.1),
-        ("femnist", 0.2),
+        ("mine", 0.1),
+        ("mine", 0.2),
         ("shakespeare", 0.1),
         ("shakespeare", 0.2),
     ]
     assert {(run.rounds, run.threads, run.target) for run in sweep.configs} == {(3, 2, 0.7), (3, 2, 0.5)}
-    assert make_sweep({"set": {"threads": 1}}, threads=2).configs[0].threads == 1
+    assert make_sweep({"set": {"threads": 1}}, Changes(threads=2)).configs[0].threads == 1
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,12 @@
 """`turbosvm compare`: several algorithms on the same data, at the same seeds, with the same cohorts."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from turbosvm.cli import options
-from turbosvm.errors import TurboSVMError
+from turbosvm.cli.seeds import parse_seeds
 
 
 def compare(
@@ -33,17 +32,6 @@ def compare(
     configs = [
         options.config_from(name, preset, config, assign, as_published, **given, seed=seed)
         for name in dict.fromkeys(find_algorithm(name).name for name in algorithms)
-        for seed in _parse_seeds(seeds)
+        for seed in (parse_seeds(seeds) if seeds is not None else [None])
     ]
     carry_out(configs, out, "compare")
-
-
-def _parse_seeds(text: str | None) -> Sequence[int | None]:
-    """Return the seeds; None stands for the config's own."""
-    if text is None:
-        return [None]
-    try:
-        seeds = [int(part) for part in text.split(",")]
-    except ValueError as error:
-        raise TurboSVMError(f"Seeds '{text}' are not whole numbers with commas between them, e.g. 0,1,2.") from error
-    return list(dict.fromkeys(seeds))

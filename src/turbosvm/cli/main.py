@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from turbosvm.cli import algorithms, compare, data, prepare, report, resume, run, sweep
+from turbosvm.cli import algorithms, compare, data, prepare, report, reproduce, resume, run, sweep, tune
 from turbosvm.errors import TurboSVMError
 from turbosvm.version import __version__
 
@@ -20,6 +20,8 @@ app.command("run")(run.run)
 app.command("resume")(resume.resume)
 app.command("compare")(compare.compare)
 app.command("sweep")(sweep.sweep)
+app.command("reproduce")(reproduce.reproduce)
+app.command("tune")(tune.tune)
 app.command("report")(report.report)
 app.command("algorithms")(algorithms.algorithms)
 data.app.command("prepare")(prepare.prepare)

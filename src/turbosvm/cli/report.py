@@ -1,9 +1,13 @@
 """`turbosvm report`: tables, pictures and a page of runs that have been made."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def report(
@@ -18,6 +22,18 @@ def report(
 ) -> None:
     """Make tables, curves and one web page of runs: mean and spread over seeds, beside the paper, paired by seed."""
     from rich.console import Console
+
+    make_report(runs, out, at, baseline, Console())
+
+
+def make_report(
+    runs: Sequence[Path],
+    out: Path,
+    at: int | None,
+    baseline: str | None,
+    console: "Console",
+) -> None:
+    """Write a report of runs into a folder, and print its tables."""
     from rich.text import Text
 
     from turbosvm.cli.terminal import print_cells
@@ -29,7 +45,6 @@ def report(
     gathered = gather(runs)
     many = work_out(gathered, at, baseline)
     write_report(many, gathered.notes, out)
-    console = Console()
     for results in many:
         for table in tables_of(results):
             console.print(Text(table.caption))

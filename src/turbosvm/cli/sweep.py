@@ -22,9 +22,9 @@ def sweep(
 ) -> None:
     """Run every combination of a grid; what is done is skipped, what was stopped goes on, what failed is retried."""
     from turbosvm.cli.sweeping import carry_out
-    from turbosvm.experiment.grid import read_sweep
+    from turbosvm.experiment.grid import Changes, read_sweep
     from turbosvm.experiment.layers import parse_assignments
     from turbosvm.experiment.sweep import threads_for
 
-    made = read_sweep(file, parse_assignments(assign or ()), threads_for(jobs))
+    made = read_sweep(file, Changes(parse_assignments(assign or ()), threads=threads_for(jobs)))
     carry_out(made, out, jobs, engine, dry_run)

@@ -7,16 +7,27 @@ import typer
 from rich.console import Console
 
 from turbosvm.cli.progress import making
-from turbosvm.cli.session import show
+from turbosvm.cli.report import make_report
 from turbosvm.cli.sweep_display import SweepDisplay
+from turbosvm.experiment.folder import last_record
 from turbosvm.experiment.grid import Sweep
 from turbosvm.experiment.jobs import carry_out_runs, check_engine
 from turbosvm.experiment.sweep import Ended, Planned, check_sweep, make_folders, plan_sweep
-from turbosvm.report.records import read_run
 
 
-def carry_out(sweep: Sweep, out: Path, jobs: int | None, engine: str, dry_run: bool = False) -> list[Planned]:
-    """Carry out what is left of a sweep in `out/NAME`, then show what came of it; return its runs."""
+def carry_out(
+    sweep: Sweep,
+    out: Path,
+    jobs: int | None,
+    engine: str,
+    dry_run: bool = False,
+    at: int | None = None,
+    tolerant: bool = False,
+) -> list[Planned]:
+    """Carry out what is left of a sweep in `out/NAME`, then show what came of it; return its runs.
+
+    `tolerant` if runs may fail, as those with too large a learning rate do.
+    """
     console, root = Console(), out / sweep.name
     check_engine(engine)
     with making("data", console) as on_progress:
@@ -39,15 +50,15 @@ def carry_out(sweep: Sweep, out: Path, jobs: int | None, engine: str, dry_run: b
                 stopped |= ended.interrupted
         except KeyboardInterrupt:
             stopped = True
-    runs = [read_run(run.path) for run in planned if (run.path / "records.jsonl").exists()]
-    show(runs, root, console)
+    if any(last_record(run.path) for run in planned):
+        make_report([run.path for run in planned if last_record(run.path)], root / "report", at, None, console)
     for sentence, times in Counter(sentence for ended in ends for sentence in ended.told).items():
         _say(sentence if times == 1 else f"{sentence} ({times} runs)", console)
     failed = [ended for ended in ends if ended.failed]
     if stopped:
         _say("Stopped; the same command goes on.", console)
         raise typer.Exit(130)
-    if failed:
+    if failed and not tolerant:
         _say(f"{len(failed)} of {len(planned)} runs failed; the same command tries them again.", console)
         raise typer.Exit(1)
     return planned

@@ -14,7 +14,7 @@ Under `runs`, a list of such blocks makes a sweep of several grids; what stands 
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import product
 from math import prod
@@ -41,27 +41,38 @@ class Sweep:
     configs: tuple[Config, ...]
 
 
-def read_sweep(file: Path, overrides: Mapping[str, Any] | None = None, threads: int | None = None) -> Sweep:
-    """Read a sweep's file; the overrides win over all that it says, `threads` stands in where it says nothing."""
-    return make_sweep(read_yaml(file), str(file), file.stem, overrides, threads)
+@dataclass(frozen=True)
+class Changes:
+    """What is asked for beside a sweep's own words."""
+
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that win over all others."""
+    grid: Mapping[str, list[Any]] = field(default_factory=dict)
+    """Lists in the place of those that the sweep has under the same keys."""
+    data: Mapping[str, str] = field(default_factory=dict)
+    """The data of a preset, in the place of the one it names."""
+    threads: int | None = None
+    """Where the sweep does not say."""
+
+
+def read_sweep(file: Path, changes: Changes | None = None) -> Sweep:
+    """Read a sweep's file."""
+    return make_sweep(read_yaml(file), changes, str(file), file.stem)
 
 
 def make_sweep(
-    content: Mapping[str, Any],
-    where: str = "the sweep",
-    name: str = "sweep",
-    overrides: Mapping[str, Any] | None = None,
-    threads: int | None = None,
+    content: Mapping[str, Any], changes: Changes | None = None, where: str = "the sweep", name: str = "sweep"
 ) -> Sweep:
     """Resolve every run of a sweep."""
-    blocks = _blocks(content, where)
+    changes = changes or Changes()
+    blocks = [_changed(block, changes) for block in _blocks(content, where)]
     count = sum(prod(len(values) for values in block["grid"].values()) for block in blocks)
     if count > MOST_RUNS:
         raise TurboSVMError(f"In {where}: {count:,} runs; at most {MOST_RUNS:,} are allowed.")
     configs: dict[str, Config] = {}
     for block in blocks:
         for point in _points(block["grid"]):
-            config = _resolve(block, point, where, overrides or {}, threads)
+            config = _resolve(block, point, where, changes)
             configs.setdefault(json.dumps(config.model_dump(), sort_keys=True), config)
     return Sweep(str(content.get("name", name)), tuple(configs.values()))
 
@@ -90,6 +101,10 @@ def _blocks(content: Mapping[str, Any], where: str) -> list[Layer]:
     return blocks
 
 
+def _changed(block: Layer, changes: Changes) -> Layer:
+    return {**block, "grid": {key: changes.grid.get(key, values) for key, values in block["grid"].items()}}
+
+
 def _checked(block: Any, allowed: tuple[str, ...], where: str) -> Mapping[str, Any]:
     if not isinstance(block, Mapping):
         raise TurboSVMError(f"In {where}: keys and values are expected, not {block!r}.")
@@ -110,14 +125,16 @@ def _points(grid: Mapping[str, list[Any]]) -> Iterator[Layer]:
         yield dict(zip(grid, values, strict=True))
 
 
-def _resolve(block: Layer, point: Layer, where: str, overrides: Mapping[str, Any], threads: int | None) -> Config:
+def _resolve(block: Layer, point: Layer, where: str, changes: Changes) -> Config:
     plain = {**{key: block[key] for key in ("preset", "as_published") if block[key] is not None}, **point}
     preset, as_published = plain.pop("preset", "glyphs"), plain.pop("as_published", False)
     if not isinstance(as_published, bool):
         raise TurboSVMError(f"In {where}: as_published is {as_published!r}; it must be true or false.")
-    given = merge_layers([{"threads": threads}, block["set"], *(nest(str(key), value) for key, value in plain.items())])
+    own = nest("data.name", changes.data[preset]) if preset in changes.data else {}
+    points = (nest(str(key), value) for key, value in plain.items())
+    layers = [{"threads": changes.threads}, block["set"], *points, own, changes.overrides]
     try:
-        return resolve_config(preset, overrides=merge_layers([given, overrides]), as_published=as_published)
+        return resolve_config(preset, overrides=merge_layers(layers), as_published=as_published)
     except TurboSVMError as error:
         told = ", ".join(f"{key}={value}" for key, value in point.items())
         raise TurboSVMError(f"In {where}{f' ({told})' if told else ''}: {error}") from error

@@ -1,0 +1,70 @@
+"""`turbosvm reproduce`: run a table of the paper, and print it beside the paper's figures."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from turbosvm.cli import options, sweep
+from turbosvm.errors import TurboSVMError
+
+
+def reproduce(
+    table: Annotated[str | None, typer.Argument(help="Which table; without one, they are listed.")] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", "-d", metavar="TASK=DATA", help="A task's data; without any, all that is prepared."),
+    ] = None,
+    seeds: Annotated[str | None, typer.Option(help="Seeds, with commas between them.")] = None,
+    rounds: options.Rounds = None,
+    at: Annotated[int | None, typer.Option("--at", help="Round that metrics are at.")] = None,
+    jobs: sweep.Jobs = None,
+    engine: sweep.Where = "local",
+    assign: options.Assignments = None,
+    dry_run: sweep.DryRun = False,
+    out: options.Out = Path("runs"),
+) -> None:
+    """Run one of the paper's tables on your data, and print it beside the paper's figures."""
+    from turbosvm.cli.seeds import parse_seeds
+    from turbosvm.cli.sweeping import carry_out
+    from turbosvm.experiment.grid import Changes, read_sweep
+    from turbosvm.experiment.layers import merge_layers, parse_assignments
+    from turbosvm.experiment.ready import about, find_ready, ready_sweeps
+    from turbosvm.experiment.sweep import threads_for
+
+    if table is None:
+        for name, file in ready_sweeps().items():
+            typer.echo(f"{name:10} {about(file)}")
+        return
+    places = _parse_data(data or [])
+    grid = {"preset": list(places) or _prepared()} | ({"seed": parse_seeds(seeds)} if seeds else {})
+    overrides = merge_layers([parse_assignments(assign or ()), {"rounds": rounds} if rounds else {}])
+    made = read_sweep(find_ready(table), Changes(overrides, grid, places, threads_for(jobs)))
+    carry_out(made, out, jobs, engine, dry_run, at)
+
+
+def _parse_data(words: list[str]) -> dict[str, str]:
+    """Tasks and the data that stand in for theirs."""
+    from turbosvm.errors import unknown
+    from turbosvm.experiment.presets import PRESETS
+
+    places = {}
+    for word in words:
+        task, sign, place = word.partition("=")
+        if task not in PRESETS:
+            raise unknown("task", task, PRESETS)
+        places[task] = place if sign else task
+    return places
+
+
+def _prepared() -> list[str]:
+    """The paper's tasks whose data is there."""
+    from turbosvm.data.store import find_folder
+    from turbosvm.experiment.presets import PRESETS
+
+    tasks = [task for task in PRESETS if task != "glyphs" and find_folder(task)]
+    if not tasks:
+        raise TurboSVMError(
+            "No task's data is prepared: turbosvm data prepare femnist --from PLACE; or give it, --data femnist=FOLDER."
+        )
+    return tasks

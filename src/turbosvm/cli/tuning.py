@@ -1,0 +1,92 @@
+"""Carry out a search for learning rates for a person at a terminal."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+from rich.console import Console
+
+from turbosvm.algorithms.catalogue import find_algorithm
+from turbosvm.cli.seeds import parse_seeds
+from turbosvm.cli.sweeping import carry_out as carry_out_sweep
+from turbosvm.cli.terminal import print_table
+from turbosvm.errors import TurboSVMError
+from turbosvm.experiment.grid import Changes, make_sweep
+from turbosvm.experiment.layers import Layer, merge_layers, parse_assignments
+from turbosvm.experiment.sweep import Planned, threads_for
+from turbosvm.experiment.tune import (
+    CLIENT,
+    RATES,
+    accuracies,
+    as_settings,
+    best_of,
+    client_search,
+    server_rates,
+    server_search,
+)
+from turbosvm.files import write_atomically
+
+
+def carry_out(
+    algorithms: Sequence[str],
+    preset: str,
+    given: Mapping[str, Any],
+    seeds: str,
+    rates: str | None,
+    jobs: int | None,
+    engine: str,
+    assign: Sequence[str],
+    out: Path,
+) -> None:
+    """Search, show each step, and write what was found to tuned.yaml."""
+    console = Console()
+    names = list(dict.fromkeys(find_algorithm(name).name for name in algorithms))
+    plain = {key: value for key, value in given.items() if value is not None}
+    changes = Changes(merge_layers([parse_assignments(assign), plain]), threads=threads_for(jobs))
+    tried, wanted = _parse_rates(rates) if rates else RATES, parse_seeds(seeds)
+
+    def search(content: Layer, name: str) -> list[Planned]:
+        made = make_sweep({**content, "name": f"tune-{preset}/{name}"}, changes, "the search")
+        return carry_out_sweep(made, out, jobs, engine, tolerant=True)
+
+    scores = accuracies(search(client_search(preset, {}, wanted, tried), "client"), [CLIENT])
+    (client_rate,) = best_of(scores)
+    _show("fedavg, the clients' learning rate", [CLIENT], scores, console)
+    found: dict[str, tuple[float, ...]] = {}
+    servers = [name for name in names if server_rates(name)]
+    if servers:
+        runs = search(server_search(preset, {}, wanted, tried, servers, client_rate), "server")
+        for name in servers:
+            keys = [f"algorithm.{part}" for part in server_rates(name)]
+            scores = accuracies([run for run in runs if run.config.algorithm.name == name], keys)
+            found[name] = best_of(scores)
+            _show(f"{name}, the server's learning rate", server_rates(name), scores, console)
+    for name in names:
+        if name not in servers:
+            console.print(f"{name} has no learning rate on the server; it takes the clients'.", highlight=False)
+    place = out / f"tune-{preset}" / "tuned.yaml"
+    write_atomically(place, yaml.safe_dump(as_settings(client_rate, found), sort_keys=False))
+    console.print(f"The best: {place} (use it with --config)", markup=False, highlight=False, soft_wrap=True)
+
+
+def _show(title: str, keys: Sequence[str], scores: Mapping[tuple[float, ...], float], console: Console) -> None:
+    best = best_of(scores)
+    rows = [
+        {**dict(zip(keys, (f"{rate:g}" for rate in rates), strict=True)), "accuracy %": f"{100 * score:.1f}"}
+        | {"": "best" if rates == best else ""}
+        for rates, score in scores.items()
+    ]
+    console.print(title, highlight=False)
+    print_table(pd.DataFrame(rows), console)
+
+
+def _parse_rates(text: str) -> list[float]:
+    try:
+        rates = [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise TurboSVMError(f"Rates '{text}' are not numbers with commas between them, e.g. 0.01,0.1,1.") from error
+    if not all(0 < rate < float("inf") for rate in rates):
+        raise TurboSVMError(f"Rates '{text}' must be larger than 0.")
+    return list(dict.fromkeys(rates))

@@ -1,0 +1,115 @@
+"""`reproduce` and `tune`, as a person sees them."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conftest import turbosvm
+from turbosvm.data import store
+from turbosvm.data.federated import FederatedData
+from turbosvm.experiment.grid import Changes, read_sweep
+from turbosvm.experiment.ready import about, ready_sweeps
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+
+MODEL = """
+import torch
+
+class Net(torch.nn.Module):
+    head_name = "head"
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = torch.nn.Linear(4, 8), torch.nn.Linear(8, 3)
+
+    def forward(self, inputs):
+        return self.head(self.body(inputs).relu())
+"""
+SMALL = ("--set", "model=small_models:Net", "--set", "clients_per_round=3", "--set", "data.min_samples=1")
+
+
+@pytest.fixture(autouse=True)
+def own_files(tiny_data: FederatedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.save(tiny_data, tmp_path / "blobs")
+    (tmp_path / "small_models.py").write_text(MODEL)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+RUNS = {"clients": 315, "costs": 45, "embedding": 15, "epochs": 315, "kernels": 9, "rounds": 105, "schemes": 30}
+
+
+def test_every_table_of_the_paper_has_a_file() -> None:
+    sweeps = ready_sweeps()
+    assert {name: len(read_sweep(file).configs) for name, file in sweeps.items()} == RUNS
+    assert all(about(file) for file in sweeps.values())
+    assert {path.stem: path for path in (EXPERIMENTS / "paper").glob("*.yaml")} == sweeps
+    assert len(read_sweep(EXPERIMENTS / "ablations.yaml").configs) == 60
+
+
+def test_the_files_hold_what_the_paper_did() -> None:
+    sweeps = ready_sweeps()
+    first = read_sweep(sweeps["rounds"]).configs
+    assert {(run.rounds, run.clients_per_round, run.client.epochs) for run in first} == {(200, 8, 1)}
+    assert {run.seed for run in first} == {0, 1, 2, 3, 4}
+    sizes = {(run.model.options["embedding"], run.clients_per_round) for run in read_sweep(sweeps["embedding"]).configs}
+    assert sizes == {(size, clients) for size in (4, 16, 64, 256, 1024) for clients in (8, 64, 512)}
+    kernels = [run.algorithm.head for run in read_sweep(sweeps["kernels"]).configs]
+    assert [(head["kernel"], head["degree"], head["learning_rate"]) for head in kernels][:3] == [
+        ("linear", 3, 0.01),
+        ("poly", 2, 0.0001),
+        ("poly", 2, 0.01),
+    ]
+
+
+def test_changes_narrow_a_table() -> None:
+    changes = Changes({"rounds": 5}, {"preset": ["celeba"], "seed": [3, 4]}, {"celeba": "mine"})
+    runs = read_sweep(ready_sweeps()["rounds"], changes).configs
+    assert len(runs) == 7 * 2
+    assert {(run.data.name, run.rounds) for run in runs} == {("mine", 5)}
+
+
+def test_reproduce_lists_and_refuses(capsys: pytest.CaptureFixture[str]) -> None:
+    assert turbosvm("reproduce") == 0
+    assert "rounds     The paper's first two tables" in capsys.readouterr().out
+    for arguments, message in (
+        (("rouds",), "Unknown table 'rouds'; allowed: clients, costs, embedding, epochs, kernels, rounds, schemes."),
+        (("rounds",), "No task's data is prepared"),
+        (("rounds", "--data", "mnist=blobs"), "Unknown task 'mnist'"),
+        (("rounds", "--data", "femnist=nowhere"), "nowhere"),
+        (("rounds", "--data", "celeba=blobs", "--seeds", "x"), "Seeds 'x' are not whole numbers"),
+    ):
+        assert turbosvm(*arguments[:0], "reproduce", *arguments) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_reproduce_runs_a_table_and_prints_it_beside_the_paper(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("reproduce", "rounds", "--data", "celeba=blobs", "--seeds", "0,1", "--rounds", "2", *SMALL)
+    assert turbosvm(*arguments) == 0
+    shown = capsys.readouterr().out
+    assert "14 runs in runs/rounds: 0 done, 14 to do" in shown
+    assert "difference from fedavg at the same seeds" in shown
+    assert (tmp_path / "runs" / "rounds" / "report" / "index.html").is_file()
+    assert turbosvm(*arguments, "--dry-run") == 0
+    assert "14 runs in runs/rounds: 14 done, 0 to do" in capsys.readouterr().out
+
+
+def test_tune_searches_the_clients_rate_then_the_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("tune", "fedadam", "moon", "turbosvm", "--data", "blobs", "--rates", "1e-4,0.2,1e30", "--rounds", "4")
+    assert turbosvm(*arguments, *SMALL, "--set", "max_failed_rounds=0") == 0
+    shown = capsys.readouterr().out
+    assert "moon has no learning rate on the server" in shown
+    tuned = yaml.safe_load((tmp_path / "runs" / "tune-glyphs" / "tuned.yaml").read_text())
+    assert tuned["client"] == {"learning_rate": 0.2}  # 1e-4 learns nothing in four rounds, 1e30 diverges
+    assert list(tuned) == ["client", "fedadam", "turbosvm"]
+    assert tuned["fedadam"]["body"]["learning_rate"] in (1e-4, 0.2)
+    assert shown.count("best") == 3
+    own = ("--data", "blobs", "--config", str(tmp_path / "runs" / "tune-glyphs" / "tuned.yaml"), "--rounds", "2")
+    assert turbosvm("run", "fedadam", *own, *SMALL) == 0
+    assert turbosvm("tune", "--rates", "a") == 2
+    assert "Rates 'a' are not numbers" in capsys.readouterr().err
+    assert turbosvm("tune", "--rates", "0") == 2
+    assert "must be larger than 0" in capsys.readouterr().err
