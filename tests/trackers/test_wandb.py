@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -19,6 +20,15 @@ def _no_settings_of_the_persons(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 
 def read(folder: Path) -> list[Any]:
+    """The records of a run that has ended; W&B's service writes the last of them after `finish` has returned."""
+    deadline = monotonic() + 20
+    while not any(r.WhichOneof("record_type") == "exit" for r in (records := parse(folder))):
+        assert monotonic() < deadline, f"the run's end is not in {folder}"
+        sleep(0.05)
+    return records
+
+
+def parse(folder: Path) -> list[Any]:
     """The records of W&B's file: LevelDB's log, blocks of 32 KiB with pieces of records in them."""
     from wandb.proto.wandb_internal_pb2 import Record
 
