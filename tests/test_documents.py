@@ -48,7 +48,10 @@ PYTHON = [
     pytest.param(block, id=f"{path.name}-{place}")
     for path in (
         ROOT / "README.md",
-        *(ROOT / "docs" / name for name in ("data.md", "own-model-and-data.md", "algorithms/turbosvm.md")),
+        *(
+            ROOT / "docs" / name
+            for name in ("data.md", "own-model-and-data.md", "algorithms/turbosvm.md", "trackers.md")
+        ),
     )
     for place, block in enumerate(blocks("python", path.read_text()))
     if "store" not in block
@@ -72,7 +75,7 @@ def test_the_example_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 ALGORITHM_PAGES = sorted((ROOT / "docs" / "algorithms").glob("*.md"))
 DOCUMENTED = [
     command.partition("#")[0]
-    for page in [*ALGORITHM_PAGES, ROOT / "docs" / "failing-clients.md"]
+    for page in [*ALGORITHM_PAGES, ROOT / "docs" / "failing-clients.md", ROOT / "docs" / "trackers.md"]
     for block in blocks("bash", page.read_text())
     for command in block.splitlines()
     if command.startswith("turbosvm ") and "FOLDER" not in command

@@ -54,11 +54,36 @@ def test_a_failure_shows_at_a_later_call_and_nothing_is_called_after_it() -> Non
     assert slow.seen == [13]
 
 
-def test_a_tracker_that_hangs_is_given_up() -> None:
+def test_a_tracker_that_hangs_is_given_up_and_not_called_again() -> None:
     slow = Slow()
-    tracker = Background(slow, patience=0.05)
+    tracker = Background(slow, to_end=0.05)
     tracker.begin(RUN)
-    tracker.record({"round": 1})
-    with pytest.raises(TimeoutError, match="still busy"):
+    for number in (1, 2):
+        tracker.record({"round": number})
+    with pytest.raises(TimeoutError, match="still busy 0 seconds after the last round"):
         tracker.end("finished", {})
     slow.go.set()
+    tracker._thread.join(10)
+    assert slow.seen == [1]
+
+
+def test_a_tracker_that_cannot_begin_is_given_up_sooner() -> None:
+    slow = Slow()
+    slow.begin = lambda run: slow.record({"round": 0})  # type: ignore[method-assign]
+    tracker = Background(slow, to_begin=0.05, to_end=1000)
+    tracker.begin(RUN)
+    with pytest.raises(TimeoutError, match="still busy 0 seconds after the last round"):
+        tracker.end("finished", {})
+    slow.go.set()
+    tracker._thread.join(10)
+    assert slow.seen == [0]
+
+
+def test_one_that_fails_to_begin_is_not_waited_for() -> None:
+    slow = Slow()
+    slow.go.set()
+    slow.begin = lambda run: slow.record({"round": 13})  # type: ignore[method-assign]
+    tracker = Background(slow, to_begin=1000)
+    tracker.begin(RUN)
+    with pytest.raises(RuntimeError, match="bad luck"):
+        tracker.end("finished", {})

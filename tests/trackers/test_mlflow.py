@@ -10,6 +10,7 @@ import pytest
 from tests.trackers.runs import follow, record
 from turbosvm.errors import TurboSVMError
 from turbosvm.trackers.mlflow import MLflow
+from turbosvm.trackers.tracker import TrackedRun
 
 for package in ("mlflow", "sqlalchemy", "alembic"):
     pytest.importorskip(package, reason="the tracker 'mlflow' needs turbosvm[mlflow]")
@@ -70,6 +71,22 @@ def test_a_resumed_run_goes_on_in_the_same_one_and_no_round_comes_twice(store: P
     client, (run,) = runs_in(store)
     assert run.info.status == "FINISHED"
     assert points(client, run, "held_out/accuracy") == [(1, 0.1), (2, 0.2), (3, 0.3), (4, 0.4)]
+
+
+def test_rounds_are_logged_while_the_run_goes_on_and_in_any_number(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turbosvm.trackers.mlflow.SECONDS_BETWEEN", -1.0)
+    tracker = MLflow(store)
+    tracker.begin(TrackedRun("fedavg-seed0", "blobs", {}, None))
+    tracker.record(record(1))
+    client, (run,) = runs_in(store)
+    assert (run.info.status, points(client, run, "held_out/accuracy")) == ("RUNNING", [(1, 0.1)])
+    monkeypatch.setattr("turbosvm.trackers.mlflow.SECONDS_BETWEEN", 1000.0)
+    for number in range(2, 401):
+        tracker.record(record(number))
+    tracker.end("finished", {"rounds": 400})
+    assert len(points(client, run, "held_out/accuracy")) == 400
 
 
 def test_runs_of_the_same_data_share_an_experiment(store: Path) -> None:

@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -19,6 +20,15 @@ def _no_settings_of_the_persons(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 
 def read(folder: Path) -> list[Any]:
+    """The records of a run that has ended; W&B's service writes the last of them after `finish` has returned."""
+    deadline = monotonic() + 20
+    while "exit" not in [r.WhichOneof("record_type") for r in parse(folder)]:
+        assert monotonic() < deadline, f"the run's end is not in {folder}"
+        sleep(0.05)
+    return parse(folder)
+
+
+def parse(folder: Path) -> list[Any]:
     """The records of W&B's file: LevelDB's log, blocks of 32 KiB with pieces of records in them."""
     from wandb.proto.wandb_internal_pb2 import Record
 
@@ -79,7 +89,7 @@ def test_its_own_variables_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_run_of_the_persons_own_is_left_alone(tmp_path: Path) -> None:
     import wandb
 
-    own = wandb.init(mode="offline", dir=tmp_path, settings=wandb.Settings(silent=True, console="off"))
+    own: Any = wandb.init(mode="offline", dir=tmp_path, settings=wandb.Settings(silent=True, console="off"))
     follow(WandB(tmp_path), tmp_path / "run", [record(1)])
     assert wandb.run is own
     own.finish()

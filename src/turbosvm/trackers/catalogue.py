@@ -10,11 +10,7 @@ from turbosvm.trackers.tensorboard import TensorBoard
 from turbosvm.trackers.tracker import Tracker
 from turbosvm.trackers.wandb import WandB
 
-TRACKERS: dict[str, Callable[[Path | None], Tracker]] = {
-    "mlflow": lambda store: Background(MLflow(store)),
-    "tensorboard": TensorBoard,
-    "wandb": lambda store: Background(WandB(store)),
-}
+TRACKERS: dict[str, Callable[[Path | None], Tracker]] = {"mlflow": MLflow, "tensorboard": TensorBoard, "wandb": WandB}
 
 
 def check_names(names: Iterable[str]) -> None:
@@ -33,7 +29,7 @@ def build_trackers(names: Iterable[str], store: Path | None) -> list[tuple[str, 
 
 def _build(name: str, store: Path | None) -> Tracker:
     try:
-        return TRACKERS[name](store)
+        return Background(TRACKERS[name](store))
     except TurboSVMError:
         raise
     except ModuleNotFoundError as error:

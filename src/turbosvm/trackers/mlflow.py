@@ -16,7 +16,8 @@ from turbosvm.trackers.tracker import Status, TrackedRun
 
 STATUS = {"finished": "FINISHED", "interrupted": "KILLED", "stopped": "FAILED", "failed": "FAILED"}
 EVERY_ROUND = "training/clients"
-MOST_PARAMETERS = 100
+MOST_PARAMETERS, MOST_METRICS = 100, 1000
+SECONDS_BETWEEN = 1.0
 
 
 class MLflow:
@@ -46,28 +47,40 @@ class MLflow:
             experiment = self._experiment(run.data)
         known = known_id(run, "mlflow")
         self._id = known or self._client.create_run(experiment, run_name=run.name).info.run_id
-        self._done = self._last_round()
+        self._done, self._waiting, self._sent = self._last_round(), list[Any](), time()
         if known:
             self._client.update_run(known, status="RUNNING")
         else:
             self._describe(run)
 
     def record(self, record: dict[str, Any]) -> None:
-        """Log a round's numbers, unless they were logged before the run was resumed."""
+        """Log a round's numbers, once a second, unless they were logged before the run was resumed."""
         if record["round"] <= self._done:
             return
-        now = int(time() * 1000)
-        metrics = [self._entities.Metric(name, value, now, record["round"]) for name, value in scalars(record).items()]
-        self._client.log_batch(self._id, metrics=metrics)
+        now = time()
+        self._waiting += [
+            self._entities.Metric(name, value, int(now * 1000), record["round"])
+            for name, value in scalars(record).items()
+        ]
+        if now > self._sent + SECONDS_BETWEEN:
+            self._send()
+            self._sent = now
 
     def end(self, status: Status, summary: dict[str, Any]) -> None:
-        """Log config and model as artifacts, and close the run."""
+        """Log what waits, and config and model as artifacts; close the run."""
+        self._send()
         if "stopped" in summary:
             self._client.set_tag(self._id, "stopped", summary["stopped"])
         for name in ("config.yaml", "model.safetensors"):
             if self._folder and (self._folder / name).is_file():
                 self._client.log_artifact(self._id, str(self._folder / name))
         self._client.set_terminated(self._id, STATUS[status])
+
+    def _send(self) -> None:
+        """Log the metrics that wait."""
+        for first in range(0, len(self._waiting), MOST_METRICS):
+            self._client.log_batch(self._id, metrics=self._waiting[first : first + MOST_METRICS])
+        self._waiting = []
 
     def _describe(self, run: TrackedRun) -> None:
         """Log the config, and write down the new run's id."""

@@ -22,7 +22,7 @@ class WandB:
             raise TurboSVMError(
                 "The tracker 'wandb' needs a place: say where the run goes (out=...), or set WANDB_DIR."
             )
-        self._wandb = wandb
+        self._wandb: Any = wandb
 
     def begin(self, run: TrackedRun) -> None:
         """Make a run, or go on with the one that was begun in this folder."""
