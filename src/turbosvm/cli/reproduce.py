@@ -33,13 +33,13 @@ def reproduce(
     from turbosvm.experiment.sweep import threads_for
 
     if table is None:
-        for name, file in ready_sweeps().items():
-            typer.echo(f"{name:10} {about(file)}")
+        for name, each in ready_sweeps().items():
+            typer.echo(f"{name:10} {about(each)}")
         return
-    places = _parse_data(data or [])
+    file, places = find_ready(table), _parse_data(data or [])
     grid = {"preset": list(places) or _prepared()} | ({"seed": parse_seeds(seeds)} if seeds else {})
     overrides = merge_layers([parse_assignments(assign or ()), {"rounds": rounds} if rounds else {}])
-    made = read_sweep(find_ready(table), Changes(overrides, grid, places, threads_for(jobs)))
+    made = read_sweep(file, Changes(overrides, grid, places, threads_for(jobs)))
     carry_out(made, out, jobs, engine, dry_run, at)
 
 
