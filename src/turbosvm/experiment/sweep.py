@@ -67,7 +67,7 @@ def check_sweep(planned: Sequence[Planned]) -> None:
     """Build each run that is new, so that mistakes are found before the first one begins."""
     for run in planned:
         if not (run.path / "config.yaml").exists():
-            prepare_run(run.config, data_of(run.config.data))
+            prepare_run(run.config, data_of(run.config.data), store=run.path.parent)
 
 
 def make_folders(planned: Sequence[Planned]) -> None:
@@ -78,7 +78,7 @@ def make_folders(planned: Sequence[Planned]) -> None:
                 run.path.mkdir(parents=True, exist_ok=True)
             folder = RunFolder(run.path)
             try:
-                in_folder(prepare_run(run.config, data_of(run.config.data)), folder)
+                in_folder(prepare_run(run.config, data_of(run.config.data), store=run.path.parent), folder)
             finally:
                 folder.close(None)
 
