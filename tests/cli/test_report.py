@@ -1,9 +1,9 @@
 """`turbosvm report`, as a person sees it."""
 
+import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pandas as pd
@@ -50,6 +50,16 @@ def test_the_same_runs_make_the_same_files(tmp_path: Path) -> None:
     assert turbosvm("report", "runs", "--out", "one") == turbosvm("report", "runs", "--out", "two") == 0
     for path in filter(Path.is_file, Path("one").rglob("*")):
         assert path.read_bytes() == (Path("two") / path.relative_to("one")).read_bytes(), path
+
+
+def test_long_tables_are_shown_in_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for place in range(53):
+        write_run(tmp_path / "runs" / str(place), config_of(client__batch_size=1 + place), [0.5])
+    assert turbosvm("report", "runs") == 0
+    shown = capsys.readouterr().out
+    assert shown.count("fedavg batch_size=") == 50
+    assert "3 more rows are in report/tables.md." in shown
+    assert Path("report/tables.md").read_text().count("fedavg batch_size=") == 53
 
 
 def test_a_round_and_a_baseline_can_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,11 +140,12 @@ REPORT += "sys.exit(code or ('torch' in sys.modules and 'torch was imported'))"
 
 
 def seconds_for(root: Path) -> float:
-    began = time.perf_counter()
-    subprocess.run(
-        [sys.executable, "-c", REPORT, "report", str(root), "--out", "made"], check=True, capture_output=True
-    )
-    return time.perf_counter() - began
+    """The seconds on a core that a report takes, with the start of Python; it uses one core, and waits for nothing."""
+    before = os.times()
+    command = [sys.executable, "-c", REPORT, "report", str(root), "--out", "made"]
+    assert subprocess.run(command, capture_output=True).returncode == 0
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
 
 
 def test_reports_start_without_torch_and_are_quick(tmp_path: Path) -> None:
@@ -146,5 +157,5 @@ def test_reports_start_without_torch_and_are_quick(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_thousand_runs_take_seconds(tmp_path: Path) -> None:
     write_many(tmp_path / "runs", 1000, rounds=200)
-    assert seconds_for(tmp_path / "runs") < 20  # 6 on two idle cores; tests run side by side
+    assert seconds_for(tmp_path / "runs") < 15  # below 10 on an idle machine, but other tests run beside this one
     assert Path("made/index.html").stat().st_size < 3_000_000
