@@ -45,6 +45,12 @@ def test_everything_is_written_and_shown(tmp_path: Path, capsys: pytest.CaptureF
     assert Path("made/tables.md").read_text().count("| --- |") == 5
 
 
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert turbosvm("report", "--help") == 0
+    shown = capsys.readouterr().out
+    assert all(word in shown for word in ("--out", "--at", "--baseline", "beside the paper"))
+
+
 def test_the_same_runs_make_the_same_files(tmp_path: Path) -> None:
     write_runs(tmp_path / "runs", seeds=2, rounds=5)
     assert turbosvm("report", "runs", "--out", "one") == turbosvm("report", "runs", "--out", "two") == 0
