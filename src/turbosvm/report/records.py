@@ -68,8 +68,10 @@ class RunRecords:
 
     @cached_property
     def arrays(self) -> dict[str, Floats]:
-        """The columns that reports need, as numbers."""
-        return {name: np.asarray(self.records[name], dtype=float) for name in COLUMNS if name in self.records}
+        """The columns that reports need, as numbers; metrics that were not recorded are NaN."""
+        there = {name: np.asarray(self.records[name], dtype=float) for name in COLUMNS if name in self.records}
+        nothing = np.full(len(there.get("round", NONE)), np.nan)
+        return {**{metric: nothing for metric in METRICS if "accuracy" in there}, **there}
 
     @cached_property
     def points(self) -> dict[str, Floats]:
@@ -101,7 +103,7 @@ class RunRecords:
     @property
     def diverged(self) -> bool:
         """Whether the loss at the end is not a number."""
-        return bool(self.points) and not math.isfinite(self.points["loss"][-1])
+        return bool(self.points) and "loss" in self.records and not math.isfinite(self.points["loss"][-1])
 
     @property
     def label(self) -> str:
@@ -123,7 +125,7 @@ def read_run(folder: Path) -> RunRecords:
         columns = _columns(rows)
         environment = _read_environment(folder / "environment.json")
         stopped = (folder / "stopped.txt").read_text().strip() if (folder / "stopped.txt").exists() else None
-    except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, TypeError, OverflowError, RecursionError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise TurboSVMError(f"'{folder}' is not a run's folder: {reason}.") from error
     name, seed = config["algorithm"]["name"], config["seed"]
@@ -176,6 +178,9 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The columns that reports need, as numbers; those that no row has are left out."""
     names = [name for name in COLUMNS if any(name in row for row in rows)]
     columns = {name: np.array([row.get(name) for row in rows], dtype=float) for name in names}
+    for name, column in columns.items():
+        if column.ndim != 1:
+            raise ValueError(f"'{name}' of records.jsonl is not a number")
     return {name: column.astype(int) if name == "round" else column for name, column in columns.items()}
 
 

@@ -215,11 +215,11 @@ def _notes(contest: Contest, at: int, asked: bool) -> list[str]:
     for run in contest.runs:
         stopped = [f"{run.label} stopped. {run.stopped}"] if run.stopped else []
         notes += [*stopped, *run.told]
-    going = [
-        f"{run.label} ({run.rounds} of {run.config['rounds']} rounds)"
-        for run in contest.runs
-        if run.rounds < run.config.get("rounds", 0) and not run.stopped
-    ]
+    going = []
+    for run in contest.runs:
+        wanted = run.config.get("rounds")
+        if isinstance(wanted, int) and run.rounds < wanted and not run.stopped:
+            going.append(f"{run.label} ({run.rounds} of {wanted} rounds)")
     if going:
         notes.append(f"Not finished: {_some(going)}.")
     shortest = min(contest.runs, key=lambda run: run.rounds)
