@@ -2,9 +2,10 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ COLUMNS = ("round", *METRICS, *TRAFFIC, *SECONDS, *SUPPORT)
 """What reports need of the records."""
 
 NONE: Floats = np.empty(0)
+
+SEED = re.compile(rb"^seed: (\d+)$", re.MULTILINE)
 
 # PyYAML's compiled reader is many times faster, but not built everywhere.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -120,7 +123,7 @@ class RunRecords:
 def read_run(folder: Path) -> RunRecords:
     """Read a run's folder, finished or not; a last line that a crash has cut off is left out, with a remark."""
     try:
-        config = _checked(yaml.load((folder / "config.yaml").read_bytes(), Loader=LOADER))  # noqa: S506 - both are safe
+        config = _checked(_parse_config((folder / "config.yaml").read_bytes()))
         rows, cut = _parse_lines((folder / "records.jsonl").read_bytes())
         columns = _columns(rows)
         environment = _read_environment(folder / "environment.json")
@@ -146,6 +149,20 @@ def read_run(folder: Path) -> RunRecords:
 def data_name(config: Mapping[str, Any]) -> str:
     """How a config's data is called: the last part of a path, without the mark of what was handed over in Python."""
     return Path(config["data"]["name"].removeprefix(OWN)).name
+
+
+def _parse_config(content: bytes) -> Any:
+    """A config; those that differ in the seed alone are parsed once."""
+    found = SEED.search(content)
+    if found is None:
+        return _parse_yaml(content)
+    rest = _parse_yaml(content[: found.start()] + content[found.end() :])
+    return {**rest, "seed": int(found[1])} if isinstance(rest, dict) else rest
+
+
+@lru_cache(maxsize=64)
+def _parse_yaml(content: bytes) -> Any:
+    return yaml.load(content, Loader=LOADER)  # noqa: S506 - both loaders are safe
 
 
 def _parse_lines(content: bytes) -> tuple[list[Mapping[str, Any]], bool]:
