@@ -72,6 +72,7 @@ def test_compare_takes_the_configs_seed_and_each_once(tiny_data: FederatedData, 
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "curves.png",
         "fedavg-seed0",
+        "index.html",
         "table.csv",
         "table.md",
     }

@@ -1,7 +1,7 @@
 """`turbosvm report`, as a person sees it."""
 
+import os
 import re
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -45,11 +45,27 @@ def test_everything_is_written_and_shown(tmp_path: Path, capsys: pytest.CaptureF
     assert Path("made/tables.md").read_text().count("| --- |") == 5
 
 
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert turbosvm("report", "--help") == 0
+    shown = capsys.readouterr().out
+    assert all(word in shown for word in ("--out", "--at", "--baseline", "beside the paper"))
+
+
 def test_the_same_runs_make_the_same_files(tmp_path: Path) -> None:
     write_runs(tmp_path / "runs", seeds=2, rounds=5)
     assert turbosvm("report", "runs", "--out", "one") == turbosvm("report", "runs", "--out", "two") == 0
     for path in filter(Path.is_file, Path("one").rglob("*")):
         assert path.read_bytes() == (Path("two") / path.relative_to("one")).read_bytes(), path
+
+
+def test_long_tables_are_shown_in_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for place in range(53):
+        write_run(tmp_path / "runs" / str(place), config_of(client__batch_size=1 + place), [0.5])
+    assert turbosvm("report", "runs") == 0
+    shown = capsys.readouterr().out
+    assert shown.count("fedavg batch_size=") == 50
+    assert "3 more rows are in report/tables.md." in shown
+    assert Path("report/tables.md").read_text().count("fedavg batch_size=") == 53
 
 
 def test_a_round_and_a_baseline_can_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,12 +146,12 @@ REPORT += "sys.exit(code or ('torch' in sys.modules and 'torch was imported'))"
 
 
 def seconds_for(root: Path) -> float:
-    """Of the processor: others may be at work on it."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    subprocess.run(
-        [sys.executable, "-c", REPORT, "report", str(root), "--out", "made"], check=True, capture_output=True
-    )
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+    """The seconds on a core that a report takes, with the start of Python; it uses one core, and waits for nothing."""
+    before = os.times()
+    command = [sys.executable, "-c", REPORT, "report", str(root), "--out", "made"]
+    assert subprocess.run(command, capture_output=True).returncode == 0
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
 
 
 def test_reports_start_without_torch_and_are_quick(tmp_path: Path) -> None:
@@ -147,5 +163,5 @@ def test_reports_start_without_torch_and_are_quick(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_thousand_runs_take_seconds(tmp_path: Path) -> None:
     write_many(tmp_path / "runs", 1000, rounds=200)
-    assert seconds_for(tmp_path / "runs") < 15  # 6 where nothing else runs
+    assert seconds_for(tmp_path / "runs") < 15  # the aim is 10 on an idle machine; other tests run beside this one
     assert Path("made/index.html").stat().st_size < 3_000_000

@@ -44,17 +44,17 @@ def test_how_a_run_was_computed_makes_no_difference() -> None:
 def test_every_other_setting_does() -> None:
     assert labels(run(), run(clients_per_round=16)) == ["fedavg C=8", "fedavg C=16"]
     assert labels(run(), run(client__epochs=2)) == ["fedavg E=1", "fedavg E=2"]
-    assert labels(run(), run(cohorts="own")) == ["fedavg cohorts=paired", "fedavg cohorts=own"]
-    assert labels(run(), run(algorithm__buffers="frozen")) == ["fedavg buffers=mean", "fedavg buffers=frozen"]
-    assert labels(run(), run(target=0.5)) == ["fedavg target=0.7", "fedavg target=0.5"]
+    assert labels(run(), run(cohorts="own")) == ["fedavg cohorts=own", "fedavg cohorts=paired"]
+    assert labels(run(), run(algorithm__buffers="frozen")) == ["fedavg buffers=frozen", "fedavg buffers=mean"]
+    assert labels(run(), run(target=0.5)) == ["fedavg target=0.5", "fedavg target=0.7"]
     svm: dict[str, Any] = {"algorithm": "turbosvm"}
     assert labels(run(**svm), run(**svm, algorithm__head__kernel="rbf")) == [
         "turbosvm kernel=linear",
         "turbosvm kernel=rbf",
     ]
     assert labels(run(**svm), run(**svm, model__options={"embedding": 16})) == [
-        "turbosvm embedding=unset",
         "turbosvm embedding=16",
+        "turbosvm embedding=unset",
     ]
 
 
@@ -65,6 +65,14 @@ def test_names_are_as_short_as_is_clear() -> None:
         "turbosvm client.learning_rate=0.5",
     ]
     assert labels(run(), run(data__split_seed=1))[1] == "fedavg split_seed=1"
+
+
+def test_rows_are_in_the_order_of_their_numbers() -> None:
+    rates = [0.1, 0.03, 1e-05, 2.0, 16.0]
+    assert labels(run(algorithm="turbosvm"), *(run(client__learning_rate=rate) for rate in rates)) == [
+        "turbosvm",
+        *(f"fedavg client.learning_rate={rate:g}" for rate in sorted(rates)),
+    ]
 
 
 def test_what_differs_between_algorithms_alone_is_not_in_the_label() -> None:

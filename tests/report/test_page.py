@@ -166,6 +166,13 @@ def test_an_algorithm_can_be_hidden_and_shown(page: "Page") -> None:
     assert page.locator(f"{CHART} polyline").count() == 4
 
 
+def test_the_legend_has_the_colours_of_the_lines(page: "Page") -> None:
+    stroke = "(all) => all.map((one) => getComputedStyle(one).stroke)"
+    lines = page.locator(f"{CHART} polyline").evaluate_all(stroke)
+    assert lines == page.locator("#contest-0 .legend line").evaluate_all(stroke)
+    assert len(set(lines)) == 4
+
+
 def test_pointing_shows_the_values(page: "Page") -> None:
     readout = page.locator(f"{CHART} .readout")
     assert not readout.is_visible()

@@ -52,7 +52,11 @@ def test_of_too_many_groups_each_algorithms_best_are_drawn(tmp_path: Path) -> No
         config = config_of("turbosvm", client__learning_rate=0.1 + place)
         write_run(tmp_path / f"turbosvm{place}", config, [0.5 + place / 100])
     write_run(tmp_path / "fedavg", config_of("fedavg"), [0.1])
-    labels = [group.label for group in leading(results(tmp_path))]
+    found = results(tmp_path)
+    figure = draw_kind(found, BY_NAME["loss"])
+    assert figure is not None
+    assert figure.axes[0].get_title() == "Loss on held-out users (glyphs; 14 of 21 rows)"
+    labels = [group.label for group in leading(found)]
     assert len(labels) == MOST_LINES
     assert "fedavg" in labels
     assert "turbosvm client.learning_rate=19.1" in labels

@@ -26,6 +26,14 @@ def test_a_run_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert run.stopped is None
 
 
+def test_configs_that_differ_in_the_seed_keep_their_own(tmp_path: Path) -> None:
+    for seed in (0, 7, 12):
+        write_run(tmp_path / str(seed), config_of(seed=seed, data__split_seed=3), [0.1])
+    runs = [read_run(tmp_path / str(seed)) for seed in (0, 7, 12)]
+    assert [run.seed for run in runs] == [run.config["seed"] for run in runs] == [0, 7, 12]
+    assert {run.config["data"]["split_seed"] for run in runs} == {3}
+
+
 def test_a_line_that_was_cut_off_is_left_out_and_told(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", config_of(), [0.1, 0.2, 0.3])
     records = folder / "records.jsonl"

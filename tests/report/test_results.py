@@ -223,6 +223,18 @@ def test_ablation() -> None:
     assert ablation_tables(results(RUNS)) == []
 
 
+def test_runs_that_go_on_or_were_interrupted_are_noted() -> None:
+    found = results([run("fedavg", seed, [0.5, 0.6], rounds=3) for seed in (0, 1)])
+    assert found.notes == ("Not finished: fedavg seed 0 (2 of 3 rounds), fedavg seed 1 (2 of 3 rounds).",)
+
+
+def test_a_data_set_whose_runs_all_ended_before_the_round_has_no_metrics() -> None:
+    (contest,) = contests_of(RUNS)
+    found = results_of(contest, at=7)
+    assert cells(results_table(found))["fedavg"] == ["0 of 2", "2.5 ± 0.7", "–", "–", "–"]  # noqa: RUF001
+    assert best(results_table(found)) == {"fedavg": [], "turbosvm": [2], "slow": []}
+
+
 def test_a_diverged_run_is_noted() -> None:
     bad = run("fedavg", 0, [0.5, 0.0])
     bad.frame.loc[1, "loss"] = math.nan

@@ -9,6 +9,9 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+MOST_ROWS = 50
+"""How many rows of a table are shown at the terminal."""
+
 
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Folders of runs, or folders that hold such, at any depth.")],
@@ -37,7 +40,7 @@ def make_report(
     from rich.text import Text
 
     from turbosvm.cli.terminal import print_cells
-    from turbosvm.report.folder import PAGE, work_out, write_report
+    from turbosvm.report.folder import PAGE, TABLES, work_out, write_report
     from turbosvm.report.layout import tables_of
     from turbosvm.report.page import notes_of
     from turbosvm.report.reading import gather
@@ -48,8 +51,11 @@ def make_report(
     for results in many:
         for table in tables_of(results):
             console.print(Text(table.caption))
-            rows = [[Text(cell.text, style="bold" if cell.best else "") for cell in row] for row in table.rows]
+            shown = table.rows[:MOST_ROWS]
+            rows = [[Text(cell.text, style="bold" if cell.best else "") for cell in row] for row in shown]
             print_cells(table.columns, rows, console)
+            if len(table.rows) > MOST_ROWS:
+                console.print(f"{len(table.rows) - MOST_ROWS} more rows are in {out / TABLES}.", markup=False)
     for note in (*gathered.notes, *notes_of(many)):
         console.print(note, markup=False, highlight=False, soft_wrap=True)
     console.print(f"Page, tables and pictures: {out / PAGE}", markup=False, highlight=False, soft_wrap=True)

@@ -19,6 +19,7 @@ from turbosvm.report.series import KINDS
 from turbosvm.report.tables import markdown, summary
 
 PAGE = "index.html"
+TABLES = "tables.md"
 
 
 def save_report(runs: Sequence[RunRecords], root: Path) -> None:
@@ -42,7 +43,7 @@ def write_report(many: Sequence[Results], notes: Sequence[str], out: Path) -> li
     """Write tables.md, tables.tex, tables.csv, index.html and the folder pictures; return the files."""
     tables = [table for results in many for table in tables_of(results)]
     texts = {
-        "tables.md": "\n".join(map(markdown_table, tables)),
+        TABLES: "\n".join(map(markdown_table, tables)),
         "tables.tex": "% Needs \\usepackage{booktabs}.\n\n" + "\n".join(map(latex_table, tables)),
         "tables.csv": numbers_of(many).to_csv(index=False),
         PAGE: page_of(many, notes),

@@ -1,5 +1,6 @@
 """Which runs belong together: a group differs in the seed alone, a contest is all groups on one data set."""
 
+import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,7 +59,7 @@ class Contest:
 
 
 def contests_of(runs: Iterable[RunRecords]) -> list[Contest]:
-    """Sort runs by data set, then by config; both in order of first appearance."""
+    """Sort runs by data set and algorithm, in order of first appearance, then by what differs in their configs."""
     sets: dict[tuple[str, str], list[RunRecords]] = {}
     for run in runs:
         sets.setdefault((run.data, _digest(run)), []).append(run)
@@ -82,9 +83,16 @@ def _contest(title: str, runs: Sequence[RunRecords]) -> Contest:
         members.setdefault(key, []).append(run)
     notes: list[str] = []
     groups = [Group(same[0].algorithm, tuple(_one_a_seed(same, notes))) for same in members.values()]
-    labels = _labels(groups)
-    named = tuple(Group(label, group.runs) for label, group in zip(labels, groups, strict=True))
-    return Contest(title, runs[0].data, named, (*notes, *_missing_seeds(named)))
+    named = [Group(label, group.runs) for label, group in zip(_labels(groups), groups, strict=True)]
+    algorithms = list(dict.fromkeys(run.algorithm for run in runs))
+    named.sort(key=lambda group: (algorithms.index(group.algorithm), _as_people_count(group.label)))
+    return Contest(title, runs[0].data, tuple(named), (*notes, *_missing_seeds(named)))
+
+
+def _as_people_count(label: str) -> list[str | float]:
+    """A key that sorts numbers in names by their size."""
+    parts = re.split(r"(\d+(?:\.\d+)?(?:e-?\d+)?)", label)
+    return [float(part) if place % 2 else part for place, part in enumerate(parts)]
 
 
 def _one_a_seed(runs: Sequence[RunRecords], notes: list[str]) -> list[RunRecords]:

@@ -8,8 +8,8 @@ const COLOURS = 7;
 const MARGIN = { top: 10, right: 14, bottom: 40, left: 52 };
 const contests = JSON.parse(document.getElementById("figures").textContent);
 
-const colour = (place) => `var(--line-${place % COLOURS})`;
-const dash = (place) => DASHES[Math.floor(place / COLOURS) % DASHES.length];
+const colour = (turn) => `var(--line-${turn % COLOURS})`;
+const dash = (turn) => DASHES[Math.floor(turn / COLOURS) % DASHES.length];
 
 function draw(parent, tag, attributes = {}, text = null) {
   const node = document.createElementNS(SVG, tag);
@@ -222,16 +222,16 @@ class Chart {
     for (const line of this.lines) {
       const forth = line.x.map((value, place) => `${x(value).toFixed(1)},${y(line.high[place]).toFixed(1)}`);
       const back = line.x.map((value, place) => `${x(value).toFixed(1)},${y(line.low[place]).toFixed(1)}`).reverse();
-      draw(inside, "polygon", { class: "band", points: [...forth, ...back].join(" "), style: `fill: ${colour(line.group)}` });
+      draw(inside, "polygon", { class: "band", points: [...forth, ...back].join(" "), style: `fill: ${colour(line.turn)}` });
     }
     for (const target of chart.targets) {
       draw(inside, "line", { class: "target", x1: MARGIN.left, x2: right_edge, y1: y(target), y2: y(target) });
     }
     for (const line of this.lines) {
       const points = line.x.map((value, place) => `${x(value).toFixed(1)},${y(line.mean[place]).toFixed(1)}`);
-      const style = `stroke: ${colour(line.group)}; stroke-dasharray: ${dash(line.group) || "none"}`;
+      const style = `stroke: ${colour(line.turn)}; stroke-dasharray: ${dash(line.turn) || "none"}`;
       draw(inside, "polyline", { class: "line", points: points.join(" "), style });
-      if (points.length === 1) draw(inside, "circle", { cx: x(line.x[0]), cy: y(line.mean[0]), r: 4, style: `fill: ${colour(line.group)}` });
+      if (points.length === 1) draw(inside, "circle", { cx: x(line.x[0]), cy: y(line.mean[0]), r: 4, style: `fill: ${colour(line.turn)}` });
     }
     for (const target of chart.targets.filter((value) => value > bottom && value < top)) {
       draw(svg, "text", { class: "name", x: right_edge - 4, y: y(target) + 15, "text-anchor": "end" }, `target ${format(target, "percent")}`);
@@ -259,10 +259,10 @@ class Chart {
     make(this.tip, "b", {}, this.chart.x_unit === "round" ? `Round ${closest}` : format(closest, this.chart.x_unit, true));
     for (const { line, place } of found.slice(0, 14)) {
       const row = make(this.tip, "div");
-      make(row, "i", { style: `background: ${colour(line.group)}` });
+      make(row, "i", { style: `background: ${colour(line.turn)}` });
       make(row, "span", {}, this.contest.groups[line.group]);
       make(row, "span", {}, format(line.mean[place], this.chart.y_unit, true));
-      draw(this.svg, "circle", { cx: x(line.x[place]), cy: y(line.mean[place]), r: 3.5, style: `fill: ${colour(line.group)}` });
+      draw(this.svg, "circle", { cx: x(line.x[place]), cy: y(line.mean[place]), r: 3.5, style: `fill: ${colour(line.turn)}` });
     }
     const to_right = x(closest) < this.width / 2;
     const space = this.figure.querySelector("figcaption").offsetHeight;
@@ -275,6 +275,9 @@ class Chart {
 contests.forEach((contest, place) => {
   contest.place = place;
   contest.shown = contest.groups.map((_, group) => contest.first.includes(group));
+  const rest = contest.groups.map((_, group) => group).filter((group) => !contest.shown[group]);
+  const turns = new Map([...contest.first, ...rest].map((group, turn) => [group, turn]));
+  contest.charts.forEach((chart) => chart.lines.forEach((line) => { line.turn = turns.get(line.group); }));
   const section = document.getElementById(`contest-${place}`);
   const charts = contest.charts.map((chart) => new Chart(section.querySelector(`[data-chart="${chart.name}"]`), chart, contest));
   const legend = section.querySelector(".legend");
@@ -285,7 +288,7 @@ contests.forEach((contest, place) => {
   contest.groups.forEach((name, group) => {
     const button = make(legend, "button", { type: "button", "data-group": group, "aria-pressed": contest.shown[group] });
     const swatch = draw(button, "svg", { width: 24, height: 8, "aria-hidden": "true" });
-    const style = `stroke: ${colour(group)}; stroke-width: 3; stroke-dasharray: ${dash(group) || "none"}`;
+    const style = `stroke: ${colour(turns.get(group))}; stroke-width: 3; stroke-dasharray: ${dash(turns.get(group)) || "none"}`;
     draw(swatch, "line", { x1: 0, x2: 24, y1: 4, y2: 4, style });
     make(button, "span", {}, name);
     button.addEventListener("click", () => { contest.shown[group] = !contest.shown[group]; redraw(); });

@@ -31,8 +31,6 @@ PAPER = "https://doi.org/10.1609/aaai.v38i14.29481"
 
 DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
-Parts = dict[str, str]
-
 
 def page_of(many: Sequence[Results], notes: Sequence[str] = ()) -> str:
     """The whole page; everything that comes from configs and records is escaped."""

@@ -42,15 +42,23 @@ def paper_figure_of(config: Mapping[str, Any], data: str, metric: str) -> PaperF
 
     Rounds count where the target is the paper's; metrics are the paper's at its round.
     """
-    algorithm, model, client = (config.get(part) or {} for part in ("algorithm", "model", "client"))
-    head = algorithm.get("head") or {}
+    algorithm, model, client = (_part(config, name) for name in ("algorithm", "model", "client"))
+    head = _part(algorithm, "head")
     plain = {"selection": True, "spread_out": True, "kernel": "linear", "scheme": "ovo"}
     same_method = all(head.get(option, value) == value for option, value in plain.items())
     same_target = metric != "rounds" or config.get("target") == paper_target(data)
     if not same_method or not same_target or model.get("name", data) != data or model.get("options"):
         return None
-    where = (config.get("clients_per_round", 0), client.get("epochs", 0))
-    return paper_figure(data, algorithm.get("name", ""), metric, *where)
+    clients, epochs = config.get("clients_per_round"), client.get("epochs")
+    if not isinstance(clients, int) or not isinstance(epochs, int):
+        return None
+    return paper_figure(data, algorithm.get("name", ""), metric, clients, epochs)
+
+
+def _part(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A section of a config; nothing, where there is something else in its place."""
+    part = config.get(name)
+    return part if isinstance(part, Mapping) else {}
 
 
 @cache

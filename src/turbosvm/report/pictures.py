@@ -34,11 +34,17 @@ def draw_kind(results: Results, kind: Kind) -> Figure | None:
     for place, line in lines:
         _draw(panel, line, place)
     _dress(panel, kind.across, kind.x_unit, kind.y_unit)
-    panel.set_title(_literal(f"{kind.title} ({results.contest.title})"), fontsize=11)
+    panel.set_title(_literal(f"{kind.title} ({_which(results)})"), fontsize=11)
     if kind.columns[0] == "accuracy":
         mark_targets(panel, results.targets)
     _name_lines(panel)
     return figure
+
+
+def _which(results: Results) -> str:
+    """The data set, and how many of its groups are drawn, if not all."""
+    drawn, groups = len(leading(results)), len(results.contest.groups)
+    return results.contest.title if drawn == groups else f"{results.contest.title}; {drawn} of {groups} rows"
 
 
 def leading(results: Results) -> list[Group]:

@@ -2,9 +2,10 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ COLUMNS = ("round", *METRICS, *TRAFFIC, *SECONDS, *SUPPORT)
 """What reports need of the records."""
 
 NONE: Floats = np.empty(0)
+
+SEED = re.compile(rb"^seed: (\d+)$", re.MULTILINE)
 
 # PyYAML's compiled reader is many times faster, but not built everywhere.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -68,8 +71,10 @@ class RunRecords:
 
     @cached_property
     def arrays(self) -> dict[str, Floats]:
-        """The columns that reports need, as numbers."""
-        return {name: np.asarray(self.records[name], dtype=float) for name in COLUMNS if name in self.records}
+        """The columns that reports need, as numbers; metrics that were not recorded are NaN."""
+        there = {name: np.asarray(self.records[name], dtype=float) for name in COLUMNS if name in self.records}
+        nothing = np.full(len(there.get("round", NONE)), np.nan)
+        return {**{metric: nothing for metric in METRICS if "accuracy" in there}, **there}
 
     @cached_property
     def points(self) -> dict[str, Floats]:
@@ -101,7 +106,7 @@ class RunRecords:
     @property
     def diverged(self) -> bool:
         """Whether the loss at the end is not a number."""
-        return bool(self.points) and not math.isfinite(self.points["loss"][-1])
+        return bool(self.points) and "loss" in self.records and not math.isfinite(self.points["loss"][-1])
 
     @property
     def label(self) -> str:
@@ -118,12 +123,12 @@ class RunRecords:
 def read_run(folder: Path) -> RunRecords:
     """Read a run's folder, finished or not; a last line that a crash has cut off is left out, with a remark."""
     try:
-        config = _checked(yaml.load((folder / "config.yaml").read_bytes(), Loader=LOADER))  # noqa: S506 - both are safe
+        config = _checked(_parse_config((folder / "config.yaml").read_bytes()))
         rows, cut = _parse_lines((folder / "records.jsonl").read_bytes())
         columns = _columns(rows)
         environment = _read_environment(folder / "environment.json")
         stopped = (folder / "stopped.txt").read_text().strip() if (folder / "stopped.txt").exists() else None
-    except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, TypeError, OverflowError, RecursionError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise TurboSVMError(f"'{folder}' is not a run's folder: {reason}.") from error
     name, seed = config["algorithm"]["name"], config["seed"]
@@ -144,6 +149,20 @@ def read_run(folder: Path) -> RunRecords:
 def data_name(config: Mapping[str, Any]) -> str:
     """How a config's data is called: the last part of a path, without the mark of what was handed over in Python."""
     return Path(config["data"]["name"].removeprefix(OWN)).name
+
+
+def _parse_config(content: bytes) -> Any:
+    """A config; those that differ in the seed alone are parsed once."""
+    found = SEED.search(content)
+    if found is None:
+        return _parse_yaml(content)
+    rest = _parse_yaml(content[: found.start()] + content[found.end() :])
+    return {**rest, "seed": int(found[1])} if isinstance(rest, dict) else rest
+
+
+@lru_cache(maxsize=64)
+def _parse_yaml(content: bytes) -> Any:
+    return yaml.load(content, Loader=LOADER)  # noqa: S506 - both loaders are safe
 
 
 def _parse_lines(content: bytes) -> tuple[list[Mapping[str, Any]], bool]:
@@ -176,6 +195,9 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The columns that reports need, as numbers; those that no row has are left out."""
     names = [name for name in COLUMNS if any(name in row for row in rows)]
     columns = {name: np.array([row.get(name) for row in rows], dtype=float) for name in names}
+    for name, column in columns.items():
+        if column.ndim != 1:
+            raise ValueError(f"'{name}' of records.jsonl is not a number")
     return {name: column.astype(int) if name == "round" else column for name, column in columns.items()}
 
 

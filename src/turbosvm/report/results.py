@@ -215,6 +215,13 @@ def _notes(contest: Contest, at: int, asked: bool) -> list[str]:
     for run in contest.runs:
         stopped = [f"{run.label} stopped. {run.stopped}"] if run.stopped else []
         notes += [*stopped, *run.told]
+    going = []
+    for run in contest.runs:
+        wanted = run.config.get("rounds")
+        if isinstance(wanted, int) and run.rounds < wanted and not run.stopped:
+            going.append(f"{run.label} ({run.rounds} of {wanted} rounds)")
+    if going:
+        notes.append(f"Not finished: {_some(going)}.")
     shortest = min(contest.runs, key=lambda run: run.rounds)
     if not asked and at < max(run.rounds for run in contest.runs):
         notes.append(

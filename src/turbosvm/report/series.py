@@ -36,7 +36,7 @@ KINDS = (
     _kind("macro-f1", "Macro F1 on held-out users", "round", "round", "percent", "macro_f1"),
     _kind("accuracy-by-bytes", "Accuracy against what was sent", "bytes sent so far", "bytes", "percent", "accuracy"),
     _kind("accuracy-by-seconds", "Accuracy against time", "seconds so far", "seconds", "percent", "accuracy"),
-    Kind("support-vectors", "Support vectors per class", "round", "round", "number", SUPPORT),
+    Kind("support-vectors", "Support vectors per class: mean, fewest, most", "round", "round", "number", SUPPORT),
 )
 BY_NAME = {kind.name: kind for kind in KINDS}
 SUMS = {"bytes": TRAFFIC, "seconds": SECONDS}
@@ -90,5 +90,5 @@ def _points(run: RunRecords, kind: Kind) -> tuple[Floats, ...] | None:
     rounds = run.arrays["round"]
     middle, low, high = (run.arrays[column] for column in kind.columns)
     x = np.sum([np.nancumsum(run.arrays[column]) for column in sums], axis=0) if sums else rounds
-    there = np.isfinite(middle)
+    there = np.isfinite(middle) & np.isfinite(low) & np.isfinite(high)
     return tuple(part[there] for part in (rounds, x, middle, low, high))
