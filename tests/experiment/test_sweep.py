@@ -170,7 +170,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert turbosvm("sweep", "mine.yaml", "--set", "rounds=2") == 0
     shown = capsys.readouterr().out
     assert shown.count("after round 2") == 4
-    assert (tmp_path / "runs" / "mine" / "table.md").exists()
+    assert (tmp_path / "runs" / "mine" / "report" / "tables.md").exists()
     assert turbosvm("sweep", "mine.yaml", "--set", "rounds=2") == 0
     assert "4 runs in runs/mine: 4 done, 0 to do" in capsys.readouterr().out
     assert turbosvm("sweep", "mine.yaml", "--engine", "slurm") == 2

@@ -9,6 +9,7 @@ from rich.console import Console
 from turbosvm.cli.progress import making
 from turbosvm.cli.report import make_report
 from turbosvm.cli.sweep_display import SweepDisplay
+from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.folder import last_record
 from turbosvm.experiment.grid import Sweep
 from turbosvm.experiment.jobs import carry_out_runs, check_engine
@@ -50,11 +51,16 @@ def carry_out(
                 stopped |= ended.interrupted
         except KeyboardInterrupt:
             stopped = True
-    if any(last_record(run.path) for run in planned):
-        make_report([run.path for run in planned if last_record(run.path)], root / "report", at, None, console)
+    failed = [ended for ended in ends if ended.failed]
+    if begun := [run.path for run in planned if last_record(run.path)]:
+        try:
+            make_report(begun, root / "report", at, None, console)
+        except TurboSVMError as error:
+            if not (stopped or failed):
+                raise
+            _say(str(error), console)
     for sentence, times in Counter(sentence for ended in ends for sentence in ended.told).items():
         _say(sentence if times == 1 else f"{sentence} ({times} runs)", console)
-    failed = [ended for ended in ends if ended.failed]
     if stopped:
         _say("Stopped; the same command goes on.", console)
         raise typer.Exit(130)
