@@ -141,6 +141,8 @@ def simulate(
     name, most = choose_engine(plan.engine, device), plan.clients_per_round
     engine = Engine(name, bench, data, samples, algorithm, plan.training, most, notes.append)
     standing = standing or begin(federation, algorithm, plan)
+    if standing.failed_rounds > plan.max_failed_rounds:
+        raise TurboSVMError(f"{_failed(standing, plan)}.")
     following = _cohort(federation, algorithm, plan, standing.round + 1)
     for number in range(standing.round + 1, plan.rounds + 1):
         watch = Stopwatch(bench.device)
@@ -326,9 +328,12 @@ def _too_many(
     """The sentence that ends a run."""
     example = f"; {_told(gathered.failures[-1], federation, algorithm)}" if gathered.failures else ""
     hint = " If training has diverged, try smaller learning rates." if "not finite" in failed + example else ""
+    return f"{_failed(standing, plan)}. Round {standing.round}: {failed}{example}.{hint}"
+
+
+def _failed(standing: Standing, plan: Plan) -> str:
     rounds = "1 round" if standing.failed_rounds == 1 else f"{standing.failed_rounds} rounds"
-    allowed = f"max_failed_rounds is {plan.max_failed_rounds}"
-    return f"{rounds} failed ({allowed}). Round {standing.round}: {failed}{example}.{hint}"
+    return f"{rounds} failed (max_failed_rounds is {plan.max_failed_rounds})"
 
 
 def _told(failure: Failure, federation: Federation, algorithm: Algorithm) -> str:

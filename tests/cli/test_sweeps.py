@@ -109,6 +109,11 @@ def test_tune_searches_the_clients_rate_then_the_servers(tmp_path: Path, capsys:
     assert shown.count("best") == 4  # three tables, and where they are
     own = ("--data", "blobs", "--config", str(tmp_path / "runs" / "tune-glyphs" / "tuned.yaml"), "--rounds", "2")
     assert turbosvm("run", "fedadam", *own, *SMALL) == 0
+    capsys.readouterr()
+    assert turbosvm("tune", "--data", "blobs", "--rates", "1e30", "--rounds", "2", "--out", "bad", *SMALL) == 2
+    assert "With none of the rates did a run go well" in capsys.readouterr().err
+    assert turbosvm("tune", "--set", "client.learning_rate=1") == 2
+    assert "client.learning_rate is what is searched" in capsys.readouterr().err
     assert turbosvm("tune", "--rates", "a") == 2
     assert "Rates 'a' are not numbers" in capsys.readouterr().err
     assert turbosvm("tune", "--rates", "0") == 2

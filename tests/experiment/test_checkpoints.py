@@ -109,6 +109,62 @@ def test_a_finished_run_stays_as_it_is(tiny_data: FederatedData, tmp_path: Path)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
+def test_a_finished_run_without_checkpoints_is_not_done_again(tiny_data: FederatedData, tmp_path: Path) -> None:
+    whole = run_experiment(config(checkpoint_every=0), tiny_data, tiny_net(), tmp_path)
+    assert whole.folder
+    before = (whole.folder / "records.jsonl").stat().st_mtime_ns
+    outcome = finish(whole.folder, tiny_data)
+    assert outcome.records == whole.records
+    assert torch.equal(outcome.module.get_parameter("head.weight"), whole.module.get_parameter("head.weight"))
+    assert (whole.folder / "records.jsonl").stat().st_mtime_ns == before
+    RunFolder.reopen(whole.folder).close(None)  # it has been let go of
+
+
+def test_a_run_that_failed_stays_as_long_as_it_was_and_is_not_finished(
+    tiny_data: FederatedData, tmp_path: Path
+) -> None:
+    diverging = config(max_failed_rounds=2, client={"learning_rate": 1e30, "batch_size": 4})
+    first = run_experiment(diverging, tiny_data, tiny_net(), tmp_path)
+    assert first.stopped
+    assert first.folder
+    for _ in range(2):
+        again = finish(first.folder, tiny_data)
+        assert "3 rounds failed (max_failed_rounds is 2)" in str(again.stopped)
+        assert len(recorded(first.folder)) == 3
+        assert not is_finished(first.folder)
+
+
+def test_what_cannot_be_read_is_not_taken_for_damage(
+    tiny_data: FederatedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = halved(tiny_data, tmp_path)
+    before = {path.name for path in (folder / "checkpoints").iterdir()}
+
+    def failing(path: Path) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", failing)
+        with pytest.raises(TurboSVMError, match=r"Cannot read '.*': Input/output error"):
+            reopen_run(folder, tiny_data, tiny_net())
+    assert {path.name for path in (folder / "checkpoints").iterdir()} == before
+    assert len(reopen_run(folder, tiny_data, tiny_net()).records) == 3
+
+
+def test_a_model_that_cannot_be_saved_is_told_of(
+    tiny_data: FederatedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: str | bytes) -> None:
+        if path.name == "model.safetensors":
+            raise TurboSVMError(f"Cannot write file '{path}': No space left on device.")
+        write_atomically(path, content)
+
+    monkeypatch.setattr("turbosvm.experiment.folder.write_atomically", full)
+    outcome = run_experiment(config(), tiny_data, tiny_net(), tmp_path)
+    assert len(outcome.records) == 6
+    assert any("The model is not saved: Cannot write file" in note for note in outcome.notes)
+
+
 def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-7])
 
@@ -126,6 +182,10 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "of a client": ("client-*-000000003.safetensors", flip),
     "not JSON": ("round-000000003.json", truncate),
     "another JSON": ("round-000000003.json", lambda path: path.write_text("[1]")),
+    "a client less": (
+        "round-000000003.json",
+        lambda path: path.write_text(json.dumps({**json.loads(path.read_text()), "clients": {}})),
+    ),
     "another format": ("round-000000003.json", lambda path: path.write_text('{"format": "checkpoint 99"}')),
     "empty": ("round-000000003.json", lambda path: path.write_text("")),
 }

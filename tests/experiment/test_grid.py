@@ -79,6 +79,11 @@ def test_the_grid_may_go_over_presets_and_overrides_win() -> None:
         ({"grid": {"algorithm": ["fedavg", "fedavgg"]}}, r"In the sweep \(algorithm=fedavgg\): Unknown algorithm"),
         ({"grid": {"rounds": [1, -1]}}, r"In the sweep \(rounds=-1\): Config key 'rounds' is -1"),
         ({"preset": "mnist"}, r"Unknown preset 'mnist'"),
+        ({"grid": {"preset": [["a"]]}}, r"the preset is \['a'\]; it must be a name"),
+        ({"grid": {"threads": [1, 2]}}, r"'threads' says how a run is computed, not what; it can stand in 'set'"),
+        ({"name": "../elsewhere"}, r"the name is '../elsewhere'; it must be letters"),
+        ({"name": ".."}, r"the name is '..'"),
+        ({"name": None}, r"the name is None"),
         ({"as_published": "yes"}, r"as_published is 'yes'; it must be true or false"),
         ({"grid": {"seed": list(range(1000)), "rounds": list(range(1, 1001))}}, r"1,000,000 runs; at most 100,000"),
     ],
@@ -94,4 +99,5 @@ def test_a_key_tells_what_is_computed_not_how(tiny_data: FederatedData) -> None:
 
     assert key() == key(threads=1) == key(engine="sequential", checkpoint_every=3, device="cpu")
     others = [key(seed=1), key(algorithm="turbosvm"), key(rounds=3), key(client={"epochs": 2}), key()]
-    assert len(set(others)) == 5
+    others += [key(precision="float32")]
+    assert len(set(others)) == 6

@@ -44,11 +44,14 @@ def carry_out(
     console = Console()
     names = list(dict.fromkeys(find_algorithm(name).name for name in algorithms))
     plain = {key: value for key, value in given.items() if value is not None}
-    changes = Changes(merge_layers([parse_assignments(assign), plain]), threads=threads_for(jobs))
+    assigned = parse_assignments(assign)
+    if "learning_rate" in assigned.get("client", {}):
+        raise TurboSVMError("client.learning_rate is what is searched; say which to try with --rates.")
+    changes = Changes(merge_layers([assigned, plain]), threads=threads_for(jobs))
     tried, wanted = _parse_rates(rates) if rates else RATES, parse_seeds(seeds)
 
     def search(content: Layer, name: str) -> list[Planned]:
-        made = make_sweep({**content, "name": f"tune-{preset}/{name}"}, changes, "the search")
+        made = make_sweep(content, changes, "the search", f"tune-{preset}/{name}")
         return carry_out_sweep(made, out, jobs, engine, tolerant=True)
 
     scores = accuracies(search(client_search(preset, {}, wanted, tried), "client"), [CLIENT])

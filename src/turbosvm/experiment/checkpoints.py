@@ -8,7 +8,6 @@ A checkpoint writes what is new since the one before. The two newest are kept: o
 """
 
 import json
-from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 from time import perf_counter
@@ -20,8 +19,8 @@ from safetensors.torch import load as from_safetensors
 from safetensors.torch import save as to_safetensors
 
 from turbosvm.clients.memory import ClientMemory
-from turbosvm.errors import TurboSVMError, in_one_line
-from turbosvm.files import cannot_write, sync_to_disk, write_atomically
+from turbosvm.errors import in_one_line
+from turbosvm.files import cannot_read, cannot_write, sync_to_disk, write_atomically
 from turbosvm.simulation import Standing
 from turbosvm.snapshot import pack_client, pack_run, unpack
 from turbosvm.types import Weights
@@ -69,7 +68,15 @@ class Checkpoints:
         """Write one, unless this round's is there."""
         if self._every == 0 or standing.round == self._round:
             return
-        began, number = perf_counter(), f"{standing.round:09d}"
+        began = perf_counter()
+        try:
+            self._write(standing)
+        finally:  # one that failed is not tried again at once, either
+            self._since = perf_counter()
+            self._wait = max(LEAST_SECONDS, (self._since - began) / SHARE)
+
+    def _write(self, standing: Standing) -> None:
+        number = f"{standing.round:09d}"
         run = self._save(f"round-{number}.safetensors", pack_run(standing))
         known = {}
         for client, stamp in standing.memory.stamps.items():
@@ -79,41 +86,36 @@ class Checkpoints:
             known[client] = old
         clients = {str(client): entry for client, (_, entry) in known.items()}
         about = {"format": _FORMAT, "round": standing.round, "run": run, "clients": clients}
+        about["sha256"] = _digest(about)
         write_atomically(self._folder / f"round-{number}.json", json.dumps(about, indent=1) + "\n")
         self._known, self._round = known, standing.round
-        self._tidy()
-        self._since = perf_counter()
-        self._wait = max(LEAST_SECONDS, (self._since - began) / SHARE)
+        self._tidy(standing.round)
 
     def latest(self, recorded: int, memory: ClientMemory, device: torch.device) -> Found:
-        """Read the newest that is whole, and not newer than the last recorded round; newer ones are forgotten."""
+        """Read the newest that is whole, and not newer than the last recorded round."""
         notes: list[str] = []
         for path in sorted(self._folder.glob("round-*.json"), reverse=True):
             try:
-                about = self._read(path)
-                if about["round"] <= recorded:
-                    return Found(self._open(about, memory, device), notes)
-            except (OSError, ValueError, KeyError, TypeError, SafetensorError, TurboSVMError) as error:
+                about = _read(path)
+                if about["round"] > recorded:
+                    continue
+                entries = {int(client): entry for client, entry in about["clients"].items()}
+                run, clients = self._load(about["run"]), {client: self._load(entries[client]) for client in entries}
+            except _DAMAGES as error:
                 notes.append(f"The checkpoint '{path}' is damaged ({in_one_line(error)}); it is passed over.")
-            self._delete([path])
+            else:
+                return Found(self._opened(run, clients, entries, memory, device), notes)
         return Found(None, notes)
 
-    def remove(self) -> None:
-        """Remove them all."""
-        self._delete(self._folder.glob("*"))
-        if self._folder.is_dir():
-            self._folder.rmdir()
-
-    def _read(self, path: Path) -> Entry:
-        about: Entry = json.loads(path.read_text())
-        if about["format"] != _FORMAT:
-            raise TurboSVMError(f"its format is '{about['format']}'")
-        return about
-
-    def _open(self, about: Entry, memory: ClientMemory, device: torch.device) -> Standing:
-        entries = {int(client): entry for client, entry in about["clients"].items()}
-        clients = {client: self._load(entry) for client, entry in entries.items()}
-        standing = unpack(self._load(about["run"]), clients, memory, device)
+    def _opened(
+        self,
+        run: Weights,
+        clients: dict[int, Weights],
+        entries: dict[int, Entry],
+        memory: ClientMemory,
+        device: torch.device,
+    ) -> Standing:
+        standing = unpack(run, clients, memory, device)
         self._known = {client: (stamp, entries[client]) for client, stamp in standing.memory.stamps.items()}
         self._round = standing.round
         return standing
@@ -125,27 +127,48 @@ class Checkpoints:
         return {"file": name, "sha256": sha256(content).hexdigest(), "names": list(plain)}
 
     def _load(self, entry: Entry) -> Weights:
-        content = (self._folder / Path(entry["file"]).name).read_bytes()
+        path = self._folder / Path(entry["file"]).name
+        with cannot_read(path):
+            content = path.read_bytes() if path.exists() else b""
         if sha256(content).hexdigest() != entry["sha256"]:
-            raise TurboSVMError(f"{entry['file']} is not what was written")
+            raise ValueError(f"{path.name} is not what was written")
         tensors = from_safetensors(content)
         return {name: tensors[name] for name in entry["names"]}
 
-    def _tidy(self) -> None:
-        """Remove what no kept checkpoint needs, once the newest is safe on disk."""
+    def _tidy(self, latest: int) -> None:
+        """Remove what no kept checkpoint needs, once the latest is safe on disk; later ones were passed over."""
         with cannot_write("checkpoints in", self._folder):
             sync_to_disk(self._folder)
-        newest = sorted(self._folder.glob("round-*.json"))[-KEPT:]
-        needed = {path.name for path in newest}
-        for path in newest:
+        needed: set[str] = set()
+        kept = 0
+        for path in sorted(self._folder.glob("round-*.json"), reverse=True):
             try:
-                about = self._read(path)
-            except (OSError, ValueError, KeyError, TypeError, TurboSVMError):
+                about = _read(path)
+            except _DAMAGES:
                 continue
-            needed |= {entry["file"] for entry in (about["run"], *about["clients"].values())}
-        self._delete(path for path in self._folder.glob("*") if path.name not in needed)
+            if about["round"] <= latest and kept < KEPT:
+                kept += 1
+                needed |= {path.name, *(entry["file"] for entry in (about["run"], *about["clients"].values()))}
+        with cannot_write("checkpoints in", self._folder):
+            for path in self._folder.glob("*"):
+                if path.name not in needed and path.is_file():
+                    path.unlink(missing_ok=True)
 
-    def _delete(self, paths: Iterable[Path]) -> None:
-        for path in list(paths):
-            with cannot_write("checkpoints in", self._folder):
-                path.unlink(missing_ok=True)
+
+_DAMAGES = (ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError)
+
+
+def _read(path: Path) -> Entry:
+    """What a checkpoint says of itself."""
+    with cannot_read(path):
+        about: Entry = json.loads(path.read_bytes())
+    if about["format"] != _FORMAT:
+        raise ValueError(f"its format is '{about['format']}'")
+    if about["sha256"] != _digest(about):
+        raise ValueError("it is not what was written")
+    return about
+
+
+def _digest(about: Entry) -> str:
+    rest = {key: value for key, value in about.items() if key != "sha256"}
+    return sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()

@@ -13,6 +13,7 @@ Under `runs`, a list of such blocks makes a sweep of several grids; what stands 
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -29,7 +30,7 @@ from turbosvm.experiment.resolve import resolve_config
 
 KEYS = ("name", "preset", "as_published", "set", "grid", "runs")
 MOST_RUNS = 100_000
-HOW = ("device", "threads", "engine", "precision", "client_memory_mb", "checkpoint_every", "trackers")
+HOW = ("device", "threads", "engine", "client_memory_mb", "checkpoint_every", "trackers")
 """Settings that say how a run is computed, not what."""
 
 
@@ -73,15 +74,15 @@ def make_sweep(
     for block in blocks:
         for point in _points(block["grid"]):
             config = _resolve(block, point, where, changes)
-            configs.setdefault(json.dumps(config.model_dump(), sort_keys=True), config)
-    return Sweep(str(content.get("name", name)), tuple(configs.values()))
+            configs.setdefault(json.dumps(config.model_dump(), sort_keys=True, default=str), config)
+    return Sweep(_name(content, where) if "name" in content else name, tuple(configs.values()))
 
 
 def key_of(config: Config, data: FederatedData) -> str:
     """A short hash of what a run computes, wherever its data lies and whatever it is computed with."""
     values = config.model_dump(exclude=set(HOW))
     values["data"]["name"] = data.digest or data.name
-    return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:10]
+    return sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:10]
 
 
 def _blocks(content: Mapping[str, Any], where: str) -> list[Layer]:
@@ -101,6 +102,14 @@ def _blocks(content: Mapping[str, Any], where: str) -> list[Layer]:
     return blocks
 
 
+def _name(content: Mapping[str, Any], where: str) -> str:
+    """The sweep's name, which its folder has, too."""
+    name = content["name"]
+    if not isinstance(name, str) or not re.fullmatch(r"[\w.+ -]{1,100}", name) or not name.strip(". "):
+        raise TurboSVMError(f"In {where}: the name is {name!r}; it must be letters, digits, spaces, and any of . + - _")
+    return name
+
+
 def _changed(block: Layer, changes: Changes) -> Layer:
     return {**block, "grid": {key: changes.grid.get(key, values) for key, values in block["grid"].items()}}
 
@@ -117,6 +126,8 @@ def _checked(block: Any, allowed: tuple[str, ...], where: str) -> Mapping[str, A
     for key, values in block.get("grid", {}).items():
         if not isinstance(values, list) or not values:
             raise TurboSVMError(f"In {where}: the grid's '{key}' must be a list of values, not {values!r}.")
+        if str(key).split(".")[0] in HOW:
+            raise TurboSVMError(f"In {where}: '{key}' says how a run is computed, not what; it can stand in 'set'.")
     return block
 
 
@@ -128,6 +139,8 @@ def _points(grid: Mapping[str, list[Any]]) -> Iterator[Layer]:
 def _resolve(block: Layer, point: Layer, where: str, changes: Changes) -> Config:
     plain = {**{key: block[key] for key in ("preset", "as_published") if block[key] is not None}, **point}
     preset, as_published = plain.pop("preset", "glyphs"), plain.pop("as_published", False)
+    if not isinstance(preset, str):
+        raise TurboSVMError(f"In {where}: the preset is {preset!r}; it must be a name.")
     if not isinstance(as_published, bool):
         raise TurboSVMError(f"In {where}: as_published is {as_published!r}; it must be true or false.")
     own = nest("data.name", changes.data[preset]) if preset in changes.data else {}

@@ -6,14 +6,13 @@ whoever carries one out needs nothing else; on a cluster, folders and data must 
 
 import os
 import signal
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from importlib.util import find_spec
 from multiprocessing import active_children, get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -25,8 +24,6 @@ from turbosvm.experiment.sweep import Ended, do_run
 
 SECONDS = 0.3
 """Between two looks at runs that others carry out."""
-ATTEMPTS = 2
-"""How often a run may take its process down with it."""
 
 ENGINES = ("local", "ray")
 
@@ -60,34 +57,53 @@ def one_by_one(paths: Sequence[Path], watch: Callable[[Path], OnRecord]) -> Iter
 
 
 def in_processes(paths: Sequence[Path], jobs: int, on_wait: OnWait) -> Iterator[Ended]:
-    """Carry them out in several processes; each has a GPU to itself as far as there are GPUs."""
-    left, deaths, context = list(paths), Counter[Path](), get_context("spawn")
+    """Carry them out in several processes; each has a GPU to itself as far as there are GPUs.
+
+    Where a process dies, all others of its pool are ended, too. So those that were at work go on one at a time: a
+    second death is then a run's own.
+    """
+    left, suspects = list(paths), list[Path]()
     while left:
-        pool = ProcessPoolExecutor(jobs, context, _settle, (context.Value("i", 0), _gpus()))
-        running = {pool.submit(_do_run, path): path for path in left}
-        begun: set[Path] = set()
-        left = []
-        try:
-            while running:
-                begun |= {path for future, path in running.items() if future.running()}
-                done, _ = wait(running, SECONDS, FIRST_COMPLETED)
-                on_wait()
-                for future in done:
-                    path = running.pop(future)
-                    if not isinstance(future.exception(), BrokenProcessPool):
-                        yield future.result()
-                        continue
-                    deaths[path] += path in begun
-                    if deaths[path] < ATTEMPTS:
-                        left.append(path)
-                    else:
-                        yield Ended(path, "its process died, twice; is there too little memory?")
-        except BaseException:  # Ctrl-C: the runs write a checkpoint, and end
-            for process in active_children():
-                os.kill(process.pid or 0, signal.SIGINT)
-            raise
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+        broken = Broken(set(), set())
+        yield from _in_a_pool(left, jobs, on_wait, broken)
+        suspects += [path for path in left if path in broken.begun]
+        left = [path for path in left if path in broken.waiting]
+    for path in suspects:
+        broken = Broken(set(), set())
+        yield from _in_a_pool([path], 1, on_wait, broken)
+        if broken.begun or broken.waiting:
+            yield Ended(path, "its process died; is there too little memory?")
+
+
+class Broken(NamedTuple):
+    """The runs of a pool that broke: those that may have been at work, and the others."""
+
+    begun: set[Path]
+    waiting: set[Path]
+
+
+def _in_a_pool(paths: Sequence[Path], jobs: int, on_wait: OnWait, broken: Broken) -> Iterator[Ended]:
+    context, others = get_context("spawn"), set(active_children())
+    pool = ProcessPoolExecutor(min(jobs, len(paths)), context, _settle, (context.Value("i", 0), _gpus()))
+    running = {pool.submit(_do_run, path): path for path in paths}
+    begun: set[Path] = set()
+    try:
+        while running:
+            begun |= {path for future, path in running.items() if future.running()}
+            done, _ = wait(running, SECONDS, FIRST_COMPLETED)
+            on_wait()
+            for future in done:
+                path = running.pop(future)
+                if isinstance(future.exception(), BrokenProcessPool):
+                    (broken.begun if path in begun else broken.waiting).add(path)
+                else:
+                    yield future.result()
+    except BaseException:  # Ctrl-C: the runs write a checkpoint, and end
+        for process in set(active_children()) - others:
+            os.kill(process.pid or 0, signal.SIGINT)
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def on_ray(paths: Sequence[Path], jobs: int | None, on_wait: OnWait) -> Iterator[Ended]:

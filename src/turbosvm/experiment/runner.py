@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load as from_safetensors
 from torch import nn
 
 from turbosvm.algorithms.catalogue import find_algorithm
@@ -94,6 +95,7 @@ class Prepared:
     """Where it stands after them; None before the first."""
     checkpoints: Checkpoints | None = None
     notes: tuple[str, ...] = ()
+    finished: bool = False
 
     @property
     def device(self) -> torch.device:
@@ -190,9 +192,11 @@ def reopen_run(
         prepared = prepare_run(config, data, module, trackers, Path(about.get("tracked_in", path.parent)))
         _refuse_other_data(path, about, prepared.federation)
         records, checkpoints = recorded(path), Checkpoints(folder.checkpoints, config.checkpoint_every)
+        if is_finished(path):
+            return replace(prepared, folder=folder, records=tuple(records), finished=True)
         memory = empty_memory(prepared.federation, build_plan(config))
         standing, notes = checkpoints.latest(len(records), memory, prepared.device)
-        if records and standing is None:
+        if standing is None and (records or notes):
             notes.append("There is no checkpoint to go on from; it began again with its first round.")
         records = records[: standing.round if standing else 0]
         if folder.begun and len(records) < config.rounds:
@@ -213,14 +217,18 @@ def reopen_run(
 
 
 def is_finished(path: Path) -> bool:
-    """Whether a run's folder holds all of its rounds, and its model."""
-    if not (path / "model.safetensors").exists():
+    """Whether a run's folder holds all of its rounds, and its model; a run that failed is not."""
+    if (path / "stopped.txt").exists() or not (path / "model.safetensors").exists():
         return False
-    return len(recorded(path)) == read_config(path / "config.yaml").rounds
+    records = recorded(path)
+    merged = any(record.get("failed") is None for record in records)
+    return merged and len(records) == read_config(path / "config.yaml").rounds
 
 
 def run_on(prepared: Prepared, on_record: OnRecord | None = None) -> Outcome:
     """Go through the rounds that are left."""
+    if prepared.finished:
+        return _as_it_is(prepared)
     config, federation, folder = prepared.config, prepared.federation, prepared.folder
     module, checkpoints, standing = federation.module, prepared.checkpoints, prepared.standing
     records, notes = list(prepared.records), list(prepared.notes)
@@ -263,7 +271,10 @@ def run_on(prepared: Prepared, on_record: OnRecord | None = None) -> Outcome:
         if folder:
             if standing and checkpoints:
                 _checkpoint(folder, checkpoints, standing, notes)
-            folder.close(module if standing else None)
+            try:
+                folder.close(module if standing else None)
+            except TurboSVMError as error:
+                notes.append(f"The model is not saved: {error}")
     if folder and stopped:
         folder.write("stopped.txt", f"After round {len(records)}: {stopped}\n")
     status: Status = "interrupted" if interrupted else "stopped" if stopped else "finished"
@@ -272,6 +283,17 @@ def run_on(prepared: Prepared, on_record: OnRecord | None = None) -> Outcome:
     except KeyboardInterrupt:
         interrupted = True
     return Outcome(config, records, module, path, interrupted, stopped, notes + tracking.notes)
+
+
+def _as_it_is(prepared: Prepared) -> Outcome:
+    """What a finished run has left."""
+    folder, module = prepared.folder, prepared.federation.module
+    assert folder is not None  # noqa: S101 (a finished run has one)
+    try:
+        module.load_state_dict(from_safetensors((folder.path / "model.safetensors").read_bytes()))
+    finally:
+        folder.close(None)
+    return Outcome(prepared.config, list(prepared.records), module, folder.path, False, None, [])
 
 
 def _checkpoint(folder: RunFolder, checkpoints: Checkpoints, standing: Standing, notes: list[str]) -> None:

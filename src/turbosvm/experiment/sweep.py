@@ -73,7 +73,7 @@ def check_sweep(planned: Sequence[Planned]) -> None:
 def make_folders(planned: Sequence[Planned]) -> None:
     """Make the folders of the runs that are new, from which any process can carry them out."""
     for run in planned:
-        if not (run.path / "environment.json").exists():  # written last
+        if not (run.path / "records.jsonl").exists():  # also where it was planned before, with other settings
             with cannot_write("folder", run.path):
                 run.path.mkdir(parents=True, exist_ok=True)
             folder = RunFolder(run.path)

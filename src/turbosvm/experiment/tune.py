@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from turbosvm.algorithms.catalogue import find_algorithm
+from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.algorithm import all_options
 from turbosvm.experiment.folder import recorded
 from turbosvm.experiment.layers import Layer, merge_layers, nest
@@ -62,6 +63,8 @@ def accuracies(runs: Sequence[Planned], keys: Sequence[str]) -> dict[tuple[float
 
 def best_of(scores: Mapping[tuple[float, ...], float]) -> tuple[float, ...]:
     """The rates with the highest score; of equals, the smallest."""
+    if not any(scores.values()):
+        raise TurboSVMError("With none of the rates did a run go well; try smaller ones.")
     return max(scores, key=lambda rates: scores[rates])
 
 
@@ -74,10 +77,12 @@ def as_settings(client_rate: float, servers: Mapping[str, tuple[float, ...]]) ->
 
 
 def _accuracy(run: Planned) -> float:
-    if not run.done:
+    """In the last evaluated round; 0 where the run failed or diverged."""
+    records = recorded(run.path)
+    evaluated = [record for record in records if record.get("accuracy") is not None]
+    if not run.done or not evaluated or evaluated[-1].get("loss") is None or records[-1]["failed"] is not None:
         return 0.0
-    evaluated = [record["accuracy"] for record in recorded(run.path) if record.get("accuracy") is not None]
-    return float(evaluated[-1]) if evaluated else 0.0
+    return float(evaluated[-1]["accuracy"])
 
 
 def _at(config: Any, key: str) -> Any:
