@@ -352,6 +352,16 @@ def test_other_data_than_before_is_refused(tiny_data: FederatedData, tmp_path: P
         reopen_run(folder, tiny_data, tiny_net())
 
 
+def test_another_config_than_before_is_refused(tiny_data: FederatedData, tmp_path: Path) -> None:
+    folder = halved(tiny_data, tmp_path)
+    text = (folder / "config.yaml").read_text()
+    (folder / "config.yaml").write_text(text.replace("client_memory_mb: 1024", "client_memory_mb: 7"))
+    assert len(reopen_run(folder, tiny_data, tiny_net()).records) == 3  # which says how, not what
+    (folder / "config.yaml").write_text(text.replace("seed: 0\ntarget", "seed: 1\ntarget"))
+    with pytest.raises(TurboSVMError, match=r"config.yaml' has been changed since the run began"):
+        reopen_run(folder, tiny_data, tiny_net())
+
+
 def test_from_python(tiny_data: FederatedData, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"rounds": 6, "clients_per_round": 3, "checkpoint_every": 1}
     whole = turbosvm.run("moon", data=tiny_data, model=tiny_net(), out=tmp_path / "whole", **settings)

@@ -3,6 +3,8 @@
 Keys, types, ranges and defaults stand here; `resolve.py` puts a config together.
 """
 
+import json
+from hashlib import sha256
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -12,6 +14,8 @@ from turbosvm.data.glyphs import GlyphOptions
 from turbosvm.experiment.layers import listed, named
 
 DEMO = GlyphOptions()
+HOW = ("device", "threads", "engine", "client_memory_mb", "checkpoint_every", "trackers")
+"""Settings that say how a run is computed, not what."""
 
 
 class Section(BaseModel):
@@ -108,6 +112,15 @@ class Config(Section):
     def _fill_data(cls, value: Any) -> Any:
         """Run the data's own checks on the default too, so that its glyphs section is always spelt out."""
         return {"data": {}, **value} if isinstance(value, dict) else value
+
+    def content(self) -> dict[str, Any]:
+        """All settings but those that say how a run is computed, not what."""
+        return self.model_dump(exclude=set(HOW))
+
+    @property
+    def digest(self) -> str:
+        """A hash of what a run computes."""
+        return sha256(json.dumps(self.content(), sort_keys=True, default=str).encode()).hexdigest()
 
     def to_yaml(self) -> str:
         """Return the config as it is saved with a run."""

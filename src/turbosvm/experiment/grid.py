@@ -24,14 +24,12 @@ from typing import Any
 
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError, unknown
-from turbosvm.experiment.config import Config
+from turbosvm.experiment.config import HOW, Config
 from turbosvm.experiment.layers import Layer, merge_layers, nest, read_yaml
 from turbosvm.experiment.resolve import resolve_config
 
 KEYS = ("name", "preset", "as_published", "set", "grid", "runs")
 MOST_RUNS = 100_000
-HOW = ("device", "threads", "engine", "client_memory_mb", "checkpoint_every", "trackers")
-"""Settings that say how a run is computed, not what."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ def make_sweep(
 
 def key_of(config: Config, data: FederatedData) -> str:
     """A short hash of what a run computes, wherever its data lies and whatever it is computed with."""
-    values = config.model_dump(exclude=set(HOW))
+    values = config.content()
     values["data"]["name"] = data.digest or data.name
     return sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:10]
 

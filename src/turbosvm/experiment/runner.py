@@ -171,7 +171,7 @@ def in_folder(prepared: Prepared, folder: RunFolder) -> Prepared:
     config, device = prepared.config, prepared.device
     folder.write("config.yaml", config.to_yaml())
     how = {"engine": choose_engine(config.engine, device), "precision": choose_precision(config.precision, device)}
-    about = {**describe_environment(device), **how, "data": describe_data(prepared.federation)}
+    about = {**describe_environment(device), **how, "data": describe_data(prepared.federation), "config": config.digest}
     if config.trackers and prepared.store:
         about["tracked_in"] = str(prepared.store.resolve())
     folder.write("environment.json", json.dumps(about, indent=2) + "\n")
@@ -191,6 +191,10 @@ def reopen_run(
         about = _read_environment(path / "environment.json")
         prepared = prepare_run(config, data, module, trackers, Path(about.get("tracked_in", path.parent)))
         _refuse_other_data(path, about, prepared.federation)
+        if folder.begun and about.get("config", config.digest) != config.digest:
+            raise TurboSVMError(
+                f"'{path / 'config.yaml'}' has been changed since the run began: it would be another run."
+            )
         records, checkpoints = recorded(path), Checkpoints(folder.checkpoints, config.checkpoint_every)
         if is_finished(path):
             return replace(prepared, folder=folder, records=tuple(records), finished=True)
