@@ -29,8 +29,12 @@ from turbosvm.experiment.runner import Outcome, reopen_run, run_experiment, run_
 from turbosvm.experiment.sweep import check_sweep, make_folders, plan_sweep, threads_for
 from turbosvm.names import OWN
 from turbosvm.report.curves import draw_curves, save_figure
-from turbosvm.report.folder import save_report
+from turbosvm.report.folder import save_report, work_out, write_report
+from turbosvm.report.groups import contests_of
+from turbosvm.report.numbers import numbers_of
+from turbosvm.report.reading import gather
 from turbosvm.report.records import RunRecords, read_run
+from turbosvm.report.results import results_of
 from turbosvm.report.tables import summary
 from turbosvm.trackers.tracker import Tracker
 
@@ -219,8 +223,9 @@ class Swept:
 
     @property
     def table(self) -> pd.DataFrame:
-        """A row for each algorithm: rounds to target and final metrics, mean ± std over seeds."""
-        return summary(self.runs)
+        """A row for each setting and measure: mean and spread over seeds, the paper's figure, the paired difference."""
+        evaluated = [run for run in self.runs if run.points]
+        return numbers_of([results_of(contest) for contest in contests_of(evaluated)])
 
 
 def sweep(
@@ -235,7 +240,7 @@ def sweep(
 
     Args:
         content: a YAML file with `set` and `grid`, or a dictionary of the same form.
-        out: the runs go into a folder in it that is called as the sweep, or as its file.
+        out: the runs, and their report, go into a folder in it that is called as the sweep, or as its file.
         jobs: runs at a time.
         engine: 'local', or 'ray' for a cluster.
         settings: any key of the config, over what the sweep says.
@@ -259,9 +264,11 @@ def sweep(
             raise KeyboardInterrupt
         if ended.failed:
             failed[ended.path.name] = ended.failed
-    runs = [read_run(run.path) for run in planned if (run.path / "records.jsonl").exists()]
+    begun = [run.path for run in planned if (run.path / "records.jsonl").exists()]
+    runs = [read_run(path) for path in begun]
     if any(run.final for run in runs):
-        save_report(runs, root)
+        gathered = gather(begun)
+        write_report(work_out(gathered), gathered.notes, root / "report")
     return Swept(root, tuple(runs), failed)
 
 

@@ -226,7 +226,9 @@ def test_from_python(tmp_path: Path) -> None:
     assert swept.folder == tmp_path / "out" / "mine"
     assert repr(swept) == f"Swept(2 runs in '{tmp_path}/out/mine')"
     assert [(run.algorithm, run.final["round"]) for run in swept.runs] == [("fedavg", 2), ("fedavgm", 2)]
-    assert swept.table["algorithm"].tolist() == ["fedavg", "fedavgm"]
+    assert set(swept.table["algorithm"]) == {"fedavg", "fedavgm"}
+    assert {"measure", "mean", "std"} <= set(swept.table.columns)
+    assert (swept.folder / "report" / "index.html").is_file()
     (tmp_path / "faulty").touch()
     again = package.sweep(content, out=tmp_path / "out", model="sweep_models:Faulty", on_bad_client="abort")
     assert len(again.failed) == 2
