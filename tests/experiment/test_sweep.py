@@ -198,6 +198,17 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "4 of 4 runs failed; the same command tries them again" in shown
 
 
+def test_resume_in_a_sweeps_folder_averages_seeds_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    grid = {"algorithm": ["turbosvm"], "turbosvm.head.selection": [True, False], "seed": [0, 1]}
+    runs = planned(sweep(grid=grid), tmp_path / "out")
+    list(one_by_one([run.path for run in runs[:3]], unwatched))
+    assert turbosvm("resume", str(tmp_path / "out")) == 0
+    shown = capsys.readouterr().out
+    assert "turbosvm selection=true" in shown
+    assert "turbosvm selection=false" in shown
+    assert all(run.done for run in runs)
+
+
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_ctrl_c_stops_all_and_the_same_command_goes_on(jobs: str, tmp_path: Path) -> None:
     settings = {**sweep_settings("Net"), "rounds": 100_000, "evaluate_every": 50_000}

@@ -9,10 +9,12 @@ import typer
 from rich.console import Console
 
 from turbosvm.cli.progress import RoundsDisplay, making
+from turbosvm.cli.report import make_report
 from turbosvm.cli.terminal import print_table
 from turbosvm.data.federated import FederatedData
 from turbosvm.experiment.build import build_data, build_federation, build_module
 from turbosvm.experiment.config import Config
+from turbosvm.experiment.folder import last_record
 from turbosvm.experiment.resolve import read_config
 from turbosvm.experiment.runner import describe_data, find_runs, is_finished, plan_run, reopen_run, run_on
 from turbosvm.files import new_folder
@@ -48,7 +50,8 @@ def _go_through(paths: list[Path], root: Path, console: Console, data: Federated
     """Carry out planned or unfinished runs one after another."""
     configs = [read_config(path / "config.yaml") for path in paths]
     labels = {path: f"{config.algorithm.name} seed {config.seed}" for path, config in zip(paths, configs, strict=True)}
-    if len(set(labels.values())) < len(paths):
+    mixed = len(set(labels.values())) < len(paths)  # those of a sweep: settings differ, and must not be averaged
+    if mixed:
         labels = {path: path.name for path in paths}
     interrupted, all_well, told = False, True, []
     rounds = {labels[path]: config.rounds for path, config in zip(paths, configs, strict=True)}
@@ -65,7 +68,10 @@ def _go_through(paths: list[Path], root: Path, console: Console, data: Federated
                 interrupted = True
                 break
     runs = [read_run(path) for path in paths if (path / "records.jsonl").exists()]
-    show(runs, root, console)
+    if mixed and any(run.final for run in runs):
+        make_report([path for path in paths if last_record(path)], root / "report", None, None, console)
+    else:
+        show(runs, root, console)
     for sentence in (*told, *(sentence for run in runs for sentence in run.told)):
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)
     if interrupted:

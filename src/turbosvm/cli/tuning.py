@@ -83,6 +83,15 @@ def _show(title: str, keys: Sequence[str], scores: Mapping[tuple[float, ...], fl
     ]
     console.print(title, highlight=False)
     print_table(pd.DataFrame(rows), console)
+    alike = sum(score == scores[best] for score in scores.values())
+    if alike > 1:
+        console.print(
+            f"{alike} are equally good; the smallest was taken. More rounds or seeds may tell.", highlight=False
+        )
+    if len(scores) > 1 and any(
+        rate in (min(all_of), max(all_of)) for rate, all_of in zip(best, zip(*scores, strict=True), strict=True)
+    ):
+        console.print("The best is at the end of those that were tried; better ones may lie beyond.", highlight=False)
 
 
 def _parse_rates(text: str) -> list[float]:
