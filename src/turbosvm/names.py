@@ -1,8 +1,11 @@
-"""How data and models are called that were handed over in Python, and that no config can bring back."""
+"""Names that mean something wherever configs are read: by runs, and by reports, which know nothing of runs."""
 
 from turbosvm.errors import TurboSVMError
 
 OWN = "(own) "
+"""In front of the names of data and models that were handed over in Python, and that no config can bring back."""
+HOW = ("device", "threads", "engine", "client_memory_mb", "checkpoint_every", "trackers")
+"""Settings that say how a run is computed, not what."""
 
 
 def refuse_own(name: str, argument: str) -> None:

@@ -33,7 +33,7 @@ def test_how_a_run_was_computed_makes_no_difference() -> None:
         {"engine": "threads"},
         {"threads": 4},
         {"device": "cuda"},
-        {"precision": "tf32"},
+        {"trackers": ["mlflow"]},
         {"checkpoint_every": 5},
     ]
     runs = [run(seed=seed, **manner) for seed, manner in enumerate(manners)]
@@ -44,6 +44,7 @@ def test_how_a_run_was_computed_makes_no_difference() -> None:
 def test_every_other_setting_does() -> None:
     assert labels(run(), run(clients_per_round=16)) == ["fedavg C=8", "fedavg C=16"]
     assert labels(run(), run(client__epochs=2)) == ["fedavg E=1", "fedavg E=2"]
+    assert labels(run(), run(precision="bfloat16")) == ["fedavg precision=auto", "fedavg precision=bfloat16"]
     assert labels(run(), run(cohorts="own")) == ["fedavg cohorts=own", "fedavg cohorts=paired"]
     assert labels(run(), run(algorithm__buffers="frozen")) == ["fedavg buffers=frozen", "fedavg buffers=mean"]
     assert labels(run(), run(target=0.5)) == ["fedavg target=0.5", "fedavg target=0.7"]

@@ -12,10 +12,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from turbosvm.data.glyphs import GlyphOptions
 from turbosvm.experiment.layers import listed, named
+from turbosvm.names import HOW
 
 DEMO = GlyphOptions()
-HOW = ("device", "threads", "engine", "client_memory_mb", "checkpoint_every", "trackers")
-"""Settings that say how a run is computed, not what."""
 
 
 class Section(BaseModel):

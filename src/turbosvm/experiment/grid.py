@@ -24,9 +24,10 @@ from typing import Any
 
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError, unknown
-from turbosvm.experiment.config import HOW, Config
+from turbosvm.experiment.config import Config
 from turbosvm.experiment.layers import Layer, merge_layers, nest, read_yaml
 from turbosvm.experiment.resolve import resolve_config
+from turbosvm.names import HOW
 
 KEYS = ("name", "preset", "as_published", "set", "grid", "runs")
 MOST_RUNS = 100_000

@@ -3,11 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-Settings = Mapping[str, Any]
+from turbosvm.names import HOW
 
-MANNERS = ("client_memory_mb", "device", "engine", "precision", "threads")
-"""Settings that say how a run is computed, not what."""
-MANNER_PREFIXES = ("checkpoint", "resume", "track")
+Settings = Mapping[str, Any]
 
 SHORT = {"clients_per_round": "C", "client.epochs": "E"}
 """The paper's names."""
@@ -19,7 +17,7 @@ TASK = ("data.", "model.", "client.dropout", "client.epochs", "clients_per_round
 def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """What a run is, apart from its seed, the place of its data, and how it is computed: dotted keys and values."""
     flat = _flatten(config)
-    return {key: value for key, value in flat.items() if key not in ("seed", "data.name") and not _is_manner(key)}
+    return {key: value for key, value in flat.items() if key not in ("seed", "data.name") and key not in HOW}
 
 
 def task_of(settings: Settings) -> dict[str, Any]:
@@ -62,10 +60,6 @@ def _flatten(value: Mapping[str, Any], before: str = "") -> dict[str, Any]:
         else:
             flat[f"{before}{key}"] = part
     return flat
-
-
-def _is_manner(key: str) -> bool:
-    return key in MANNERS or key.startswith(MANNER_PREFIXES)
 
 
 def _word(settings: Settings, key: str) -> str:
