@@ -26,7 +26,7 @@ from turbosvm.experiment.jobs import carry_out_runs, check_engine
 from turbosvm.experiment.layers import merge_layers, named, nest
 from turbosvm.experiment.resolve import refuse_another, resolve_config
 from turbosvm.experiment.runner import Outcome, reopen_run, run_experiment, run_on
-from turbosvm.experiment.sweep import check_sweep, make_folders, plan_sweep, threads_for
+from turbosvm.experiment.sweep import make_ready, plan_sweep, threads_for
 from turbosvm.names import OWN
 from turbosvm.report.curves import draw_curves, save_figure
 from turbosvm.report.folder import save_report, work_out, write_report
@@ -241,7 +241,8 @@ def sweep(
     Args:
         content: a YAML file with `set` and `grid`, or a dictionary of the same form.
         out: the runs, and their report, go into a folder in it that is called as the sweep, or as its file.
-        jobs: runs at a time.
+        jobs: runs at a time, in processes of their own; a script must then call this under
+            `if __name__ == "__main__":`, since those processes import it.
         engine: 'local', or 'ray' for a cluster.
         settings: any key of the config, over what the sweep says.
 
@@ -255,16 +256,13 @@ def sweep(
     made = make_sweep(content, changes) if isinstance(content, Mapping) else read_sweep(Path(content), changes)
     root = Path(out) / made.name
     planned = plan_sweep(made, root)
-    left = [run for run in planned if not run.done]
-    check_sweep(left)
-    make_folders(left)
     failed: dict[str, str] = {}
-    for ended in carry_out_runs([run.path for run in left], jobs, engine, lambda _: lambda _: None, lambda: None):
+    for ended in carry_out_runs(make_ready(planned), jobs, engine, lambda _: lambda _: None, lambda: None):
         if ended.interrupted:
             raise KeyboardInterrupt
         if ended.failed:
             failed[ended.path.name] = ended.failed
-    begun = [run.path for run in planned if (run.path / "records.jsonl").exists()]
+    begun = [run.path for run in planned if run.begun]
     runs = [read_run(path) for path in begun]
     if any(run.final for run in runs):
         gathered = gather(begun)

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from turbosvm.data import store
 from turbosvm.data.federated import FederatedData
 from turbosvm.experiment import runner
 from turbosvm.experiment.folder import record_of
+from turbosvm.experiment.runner import is_finished
 
 OWN_MODELS = """
 import torch
@@ -205,9 +207,13 @@ def test_resume_finishes_what_was_stopped_and_what_had_not_begun(
         assert turbosvm("compare", "fedavg", "fedavgm", *OWN[:-1], "6") == 130
     (root,) = (tmp_path / "runs").iterdir()
     assert not (root / "fedavgm-seed0" / "records.jsonl").exists()
-    capsys.readouterr()
+    shown = capsys.readouterr().out
+    assert shown.index("Stopped; what there is so far:") < shown.index("algorithm")
     assert turbosvm("resume", str(root)) == 0
     shown = capsys.readouterr().out
+    assert shown.count("users train") == 1
+    assert "fedavg seed 0 goes on after round 3 of 6\n" in shown
+    assert "fedavgm seed 0 goes on" not in shown
     assert "fedavg seed 0  round 4/6" in shown  # not 1 to 3 again
     assert "fedavg seed 0  round 3/6" not in shown
     assert "fedavgm seed 0  round 1/6" in shown
@@ -220,4 +226,24 @@ def test_resume_finishes_what_was_stopped_and_what_had_not_begun(
 
 def test_resume_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert turbosvm("resume", str(tmp_path / "nothing")) == 2
-    assert "There are no runs in" in capsys.readouterr().err
+    assert f"There is no folder '{tmp_path}/nothing'" in capsys.readouterr().err
+    (tmp_path / "empty").mkdir()
+    assert turbosvm("resume", str(tmp_path / "empty")) == 2
+    assert f"There are no runs in '{tmp_path}/empty'" in capsys.readouterr().err
+
+
+def test_resume_looks_deep_and_takes_several_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("one", "two", "three"):
+        assert turbosvm("run", "fedavg", *OWN[:-1], "2", "--out", f"all/{name}") == 0
+    runs = {path.parts[-4]: path.parent for path in Path("all").glob("*/*/fedavg-seed0/config.yaml")}
+    for run in runs.values():  # as if it had been killed before its first checkpoint
+        (run / "model.safetensors").unlink()
+        shutil.rmtree(run / "checkpoints")
+    capsys.readouterr()
+    assert turbosvm("resume", str(runs["one"]), "all/two") == 0
+    shown = capsys.readouterr().out
+    assert shown.count("There is no checkpoint to go on from; it began again with its first round.") == 2
+    assert shown.index("no checkpoint to go on from") < shown.index("round 1/2")
+    assert [is_finished(runs[name]) for name in ("one", "two", "three")] == [True, True, False]
+    assert turbosvm("resume", "all") == 0
+    assert is_finished(runs["three"])

@@ -1,10 +1,14 @@
 """Sweeps: done runs are skipped, others go on, failed ones are tried again, whoever carries them out."""
 
+import json
 import os
+import platform
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,11 +20,12 @@ import turbosvm as package
 from tests.conftest import turbosvm
 from turbosvm.data import store
 from turbosvm.data.federated import FederatedData
+from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.folder import recorded
 from turbosvm.experiment.grid import Sweep, make_sweep
-from turbosvm.experiment.jobs import in_processes, on_ray, one_by_one
-from turbosvm.experiment.runner import is_finished
-from turbosvm.experiment.sweep import Ended, Planned, do_run, make_folders, plan_sweep
+from turbosvm.experiment.jobs import Cluster, in_processes, needs_of, on_ray, one_by_one
+from turbosvm.experiment.runner import is_finished, reopen_run, run_on
+from turbosvm.experiment.sweep import Ended, Planned, do_run, make_ready, plan_sweep
 
 MODELS = """
 import os, torch
@@ -65,7 +70,7 @@ def sweep(model: str = "Net", **more: Any) -> Sweep:
 
 def planned(made: Sweep, root: Path) -> list[Planned]:
     runs = plan_sweep(made, root)
-    make_folders([run for run in runs if not run.done])
+    make_ready(runs)
     return runs
 
 
@@ -142,6 +147,74 @@ def test_what_was_planned_but_not_begun_takes_new_settings(tmp_path: Path) -> No
     assert "threads: 2" in (after.path / "config.yaml").read_text()
 
 
+def test_an_unfinished_run_goes_on_with_its_data_elsewhere_and_as_it_is_told(tmp_path: Path) -> None:
+    (before, *_) = planned(sweep(), tmp_path / "out")
+    with pytest.raises(ZeroDivisionError):
+        run_on(reopen_run(before.path), lambda record: 1 // (2 - record["round"]))
+    (tmp_path / "blobs").rename(tmp_path / "moved")
+    settings = {**sweep_settings("Net"), "data": "moved", "evaluate_every": 1, "threads": 2}
+    (after, *_) = planned(sweep(set=settings), tmp_path / "out")
+    assert after.path == before.path
+    assert not after.done
+    assert do_run(after.path).failed is None
+    assert "threads: 2" in (after.path / "config.yaml").read_text()
+    assert [again["after_round"] for again in about(after.path)["resumed"]] == [2]
+
+
+def test_other_data_under_the_old_name_is_seen(tmp_path: Path, tiny_data: FederatedData) -> None:
+    (before, *_) = planned(sweep(), tmp_path / "out")
+    shutil.rmtree(tmp_path / "blobs")
+    store.save(replace(tiny_data, labels=tiny_data.labels[::-1].copy(), digest=None), tmp_path / "blobs")
+    (after, *_) = planned(sweep(), tmp_path / "out")
+    assert after.path != before.path
+
+
+def test_a_planned_run_notes_the_machine_that_carries_it_out(tmp_path: Path) -> None:
+    (run, *_) = planned(sweep(), tmp_path / "out")
+    file = run.path / "environment.json"
+    file.write_text(json.dumps({**about(run.path), "python": "2.7", "engine": "none"}))
+    assert do_run(run.path).failed is None
+    assert about(run.path)["python"] == platform.python_version()
+    assert about(run.path)["engine"] != "none"
+    assert "resumed" not in about(run.path)
+
+
+def about(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((path / "environment.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("settings", "jobs", "cluster", "needs"),
+    [
+        ({"threads": 1}, 2, Cluster(4, 0), {"num_cpus": 1}),
+        ({"threads": 64}, None, Cluster(4, 0), {"num_cpus": 4}),
+        ({"threads": 64}, None, Cluster(0, 0), {"num_cpus": 1}),
+        ({"device": "cpu", "threads": 3}, 2, Cluster(4, 2), {"num_cpus": 3}),
+        ({}, None, Cluster(4, 2), {"num_cpus": 1, "num_gpus": 1}),
+        ({}, 2, Cluster(4, 2), {"num_cpus": 1, "num_gpus": 1}),
+        ({}, 3, Cluster(4, 2), {"num_cpus": 1, "num_gpus": 0.5}),
+        ({}, 1, Cluster(4, 8), {"num_cpus": 1, "num_gpus": 1}),
+    ],
+)
+def test_ray_is_asked_for_no_more_than_there_is(
+    settings: dict[str, Any], jobs: int | None, cluster: Cluster, needs: dict[str, float], tmp_path: Path
+) -> None:
+    (run, *_) = planned(sweep(set={**sweep_settings("Net"), **settings}), tmp_path / "out")
+    assert needs_of(run.path, jobs, cluster) == needs
+
+
+def test_a_cluster_that_cannot_be_reached_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray")
+
+    def unreachable(**_: Any) -> None:
+        raise ConnectionError("nobody there")
+
+    monkeypatch.setattr(ray, "init", unreachable)
+    with pytest.raises(TurboSVMError, match=r"neither reached nor started: ConnectionError: nobody there\."):
+        list(on_ray([Path("run")], None, lambda: None))
+
+
 def sweep_settings(model: str) -> dict[str, Any]:
     return {
         "data": "blobs",
@@ -180,11 +253,15 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     content = {"set": sweep_settings("Net"), "grid": {"algorithm": ["fedavg", "turbosvm"], "seed": [0, 1]}}
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content))
     assert turbosvm("sweep", "mine.yaml", "--dry-run") == 0
-    assert "4 runs in runs/mine: 0 done, 4 to do" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "blobs: 20 users, " in shown
+    assert "4 runs in runs/mine: 0 done, 4 to do, 12 rounds in all" in shown
+    assert "to do  turbosvm seed 1  in turbosvm-seed1-" in shown
     assert not (tmp_path / "runs").exists()
     assert turbosvm("sweep", "mine.yaml", "--set", "rounds=2") == 0
     shown = capsys.readouterr().out
     assert shown.count("after round 2") == 4
+    assert "\nfedavg seed 0: accuracy " in shown
     assert (tmp_path / "runs" / "mine" / "report" / "tables.md").exists()
     assert turbosvm("sweep", "mine.yaml", "--set", "rounds=2") == 0
     assert "4 runs in runs/mine: 4 done, 0 to do" in capsys.readouterr().out

@@ -18,13 +18,13 @@ from turbosvm.report.layout import (
     paired_table,
     paper_table,
     results_table,
-    signed,
     tables_of,
 )
 from turbosvm.report.markup import escape_latex, html_table, latex_table, markdown_table
 from turbosvm.report.numbers import numbers_of
 from turbosvm.report.records import RunRecords
-from turbosvm.report.results import Results, check_request, results_of
+from turbosvm.report.results import Estimate, Results, check_request, results_of
+from turbosvm.report.text import number, signed
 
 
 def run(algorithm: str, seed: int, accuracies: list[float], **changes: Any) -> RunRecords:
@@ -244,6 +244,18 @@ def test_a_diverged_run_is_noted() -> None:
 @pytest.mark.parametrize(("value", "text"), [(0.04, "0.0"), (-0.04, "0.0"), (-3.25, "−3.2"), (3.0, "+3.0")])  # noqa: RUF001
 def test_signs(value: float, text: str) -> None:
     assert signed(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(-0.04, "0.0"), (0.0, "0.0"), (-3.25, "−3.2"), (3.04, "3.0")])  # noqa: RUF001
+def test_nothing_has_no_sign_and_a_minus_is_one(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_one_count_is_whole_and_several_have_a_spread() -> None:
+    assert str(Estimate((68.0,), 1, counts=True)) == "68"
+    assert str(Estimate((68.0,), 1)) == "68.0"
+    assert str(Estimate((68.0, 70.0), 2, counts=True)) == "69.0 ± 1.4"
+    assert str(Estimate((), 0)) == "–"  # noqa: RUF001
 
 
 HOSTILE = r"a_b & 50% $x$ #1 {y} ~z^2 \end <script>alert(1)</script> | [q] *s* `c`"

@@ -81,6 +81,7 @@ def prepare(
 
 def _tell(done: "Prepared", seconds: float, console: "Console") -> None:
     """Say what came of it."""
+    from turbosvm.cli.terminal import say
     from turbosvm.data import store
 
     counts = store.read_manifest(done.folder)["counts"]
@@ -93,4 +94,4 @@ def _tell(done: "Prepared", seconds: float, console: "Console") -> None:
         lines.append(f"{bad:,} bad thing{'s were' if bad > 1 else ' was'} left out{shown}:")
         lines += [f"  {sentence}" for sentence in done.left_out.first]
     for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        say(line, console)

@@ -39,7 +39,7 @@ def make_report(
     """Write a report of runs into a folder, and print its tables."""
     from rich.text import Text
 
-    from turbosvm.cli.terminal import print_cells
+    from turbosvm.cli.terminal import print_cells, say
     from turbosvm.report.folder import PAGE, TABLES, work_out, write_report
     from turbosvm.report.layout import tables_of
     from turbosvm.report.page import notes_of
@@ -57,5 +57,5 @@ def make_report(
             if len(table.rows) > MOST_ROWS:
                 console.print(f"{len(table.rows) - MOST_ROWS} more rows are in {out / TABLES}.", markup=False)
     for note in (*gathered.notes, *notes_of(many)):
-        console.print(note, markup=False, highlight=False, soft_wrap=True)
-    console.print(f"Page, tables and pictures: {out / PAGE}", markup=False, highlight=False, soft_wrap=True)
+        say(note, console)
+    say(f"Page, tables and pictures: {out / PAGE}", console)

@@ -9,10 +9,12 @@ from turbosvm.cli import options
 
 
 def resume(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, or of several.")],
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Folders of runs, or folders that hold such, at any depth.")
+    ],
     data: options.Data = None,
 ) -> None:
-    """Go on with a run from its newest checkpoint, or finish all runs of a comparison."""
+    """Go on with runs from their newest checkpoints; what is finished stays as it is."""
     from turbosvm.cli.session import go_on
 
-    go_on(folder, data)
+    go_on(folders, data)

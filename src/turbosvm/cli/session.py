@@ -1,6 +1,8 @@
 """Carry out one or several runs for a person at a terminal: progress, table, picture, and where it all is."""
 
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
@@ -8,20 +10,24 @@ from shlex import quote
 import typer
 from rich.console import Console
 
+from turbosvm.cli.labels import run_labels
 from turbosvm.cli.progress import RoundsDisplay, making
 from turbosvm.cli.report import make_report
-from turbosvm.cli.terminal import print_table
+from turbosvm.cli.terminal import print_table, say
 from turbosvm.data.federated import FederatedData
+from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.build import build_data, build_federation, build_module
 from turbosvm.experiment.config import Config
 from turbosvm.experiment.folder import last_record
 from turbosvm.experiment.resolve import read_config
-from turbosvm.experiment.runner import describe_data, find_runs, is_finished, plan_run, reopen_run, run_on
+from turbosvm.experiment.runner import Prepared, describe_data, is_finished, name_of, plan_run, reopen_run, run_on
 from turbosvm.files import new_folder
 from turbosvm.models.registry import find_factory
 from turbosvm.report.folder import save_report
+from turbosvm.report.reading import find_runs
 from turbosvm.report.records import RunRecords, read_run
 from turbosvm.report.tables import summary
+from turbosvm.simulation import Federation
 from turbosvm.trackers.catalogue import build_trackers
 
 
@@ -35,50 +41,86 @@ def carry_out(configs: list[Config], out: Path, name: str) -> None:
         raise typer.Exit(130) from None
     plain_name = re.sub(r"[^\w.-]+", "-", data.name)
     root = new_folder(out, f"{datetime.now():%Y%m%d-%H%M%S}-{name}-{plain_name}")
-    _go_through([plan_run(config, data, root, store=out) for config in configs], root, console, data)
+    paths = [plan_run(config, data, root, store=out) for config in configs]
+    _end_with(_go_through(dict(zip(paths, configs, strict=True)), root, console, data))
 
 
-def go_on(folder: Path, data: str | None = None) -> None:
-    """Finish the run in a folder, or all runs in the folders in it, then show what came of it."""
-    console = Console()
-    paths = find_runs(folder)
-    own = build_data(read_config(paths[0] / "config.yaml").data.model_copy(update={"name": data})) if data else None
-    _go_through(paths, folder, console, own)
+def go_on(folders: Sequence[Path], data: str | None = None) -> None:
+    """Finish the runs in folders, then show what came of them; those beside each other are shown together."""
+    console, roots = Console(), dict[Path, dict[Path, Config]]()
+    for path in find_runs(folders):
+        config = read_config(path / "config.yaml")
+        roots.setdefault(path if path in folders else path.parent, {})[path] = config
+    if not roots:
+        raise TurboSVMError(f"There are no runs in {', '.join(repr(str(folder)) for folder in folders)}.")
+    worst = 0
+    for root, runs in roots.items():
+        in_order = dict(sorted(runs.items(), key=lambda run: ((run[0] / "config.yaml").stat().st_mtime_ns, run[0])))
+        own = build_data(next(iter(runs.values())).data.model_copy(update={"name": data})) if data else None
+        worst = max(worst, _go_through(in_order, root, console, own))
+        if worst == STOPPED:
+            break
+    _end_with(worst)
 
 
-def _go_through(paths: list[Path], root: Path, console: Console, data: FederatedData | None) -> None:
-    """Carry out planned or unfinished runs one after another."""
-    configs = [read_config(path / "config.yaml") for path in paths]
-    labels = {path: f"{config.algorithm.name} seed {config.seed}" for path, config in zip(paths, configs, strict=True)}
-    mixed = len(set(labels.values())) < len(paths)  # those of a sweep: settings differ, and must not be averaged
-    if mixed:
-        labels = {path: path.name for path in paths}
-    interrupted, all_well, told = False, True, []
-    rounds = {labels[path]: config.rounds for path, config in zip(paths, configs, strict=True)}
-    with RoundsDisplay(rounds, console) as display:
-        for path in paths:
+STOPPED = 130
+"""What a command ends with after Ctrl-C."""
+
+
+def _end_with(code: int) -> None:
+    if code:
+        raise typer.Exit(code)
+
+
+def _go_through(runs: Mapping[Path, Config], root: Path, console: Console, data: FederatedData | None) -> int:
+    """Carry out planned or unfinished runs one after another; return what a command ends with."""
+    labels = run_labels(runs)
+    alike = len({name_of(config) for config in runs.values()}) == len(runs)  # else settings must not be averaged
+    interrupted, all_well, told, seen = False, True, list[str](), set[str]()
+    with RoundsDisplay({labels[path]: config.rounds for path, config in runs.items()}, console) as display:
+        for path, label in labels.items():
             if is_finished(path):
-                display.pass_over(labels[path])
+                display.pass_over(label)
                 continue
             prepared = reopen_run(path, data)
-            outcome = run_on(prepared, display.watch(labels[path], done=len(prepared.records)))
+            if (about := _sentence_about(prepared.federation)) not in seen:
+                say(about, console)
+                seen.add(about)
+            _introduce(prepared, label, console)
+            outcome = run_on(replace(prepared, notes=()), display.watch(label, done=len(prepared.records)))
             told += outcome.told
             all_well &= outcome.stopped is None and (outcome.worked or outcome.interrupted)
             if outcome.interrupted:
                 interrupted = True
                 break
-    runs = [read_run(path) for path in paths if (path / "records.jsonl").exists()]
-    if mixed and any(run.final for run in runs):
-        make_report([path for path in paths if last_record(path)], root / "report", None, None, console)
-    else:
-        show(runs, root, console)
-    for sentence in (*told, *(sentence for run in runs for sentence in run.told)):
-        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+    begun = [path for path in runs if (path / "records.jsonl").exists()]
     if interrupted:
-        console.print(f"Stopped; go on with: turbosvm resume {quote(str(root))}", soft_wrap=True, highlight=False)
-        raise typer.Exit(130)
-    if not all_well:
-        raise typer.Exit(1)
+        say("Stopped; what there is so far:", console)
+    told += _show_all(begun, root, alike, console)
+    for sentence in told:
+        say(sentence, console)
+    if interrupted:
+        say(f"Stopped; go on with: turbosvm resume {quote(str(root))}", console)
+        return STOPPED
+    return 0 if all_well else 1
+
+
+def _introduce(prepared: Prepared, label: str, console: Console) -> None:
+    """Say where a run goes on, and what is amiss."""
+    for note in prepared.notes:
+        say(f"{label}: {note}", console)
+    if prepared.records:
+        say(f"{label} goes on after round {len(prepared.records)} of {prepared.config.rounds}", console)
+
+
+def _show_all(paths: Sequence[Path], root: Path, alike: bool, console: Console) -> list[str]:
+    """Print the table of runs; return what the person should know of them."""
+    runs = [read_run(path) for path in paths]
+    if alike or not any(run.final for run in runs):
+        show(runs, root, console)
+        return [sentence for run in runs for sentence in run.told]
+    make_report([path for path in paths if last_record(path)], root / "report", None, None, console)
+    return []
 
 
 def _prepare(configs: list[Config], out: Path, console: Console) -> FederatedData:
@@ -89,16 +131,16 @@ def _prepare(configs: list[Config], out: Path, console: Console) -> FederatedDat
     with making(configs[0].data.name, console) as on_progress:
         data = build_data(configs[0].data, on_progress)
     for config in configs:
-        federation = build_federation(config, data, build_module(config, len(data.classes)))
-    about = describe_data(federation)
-    console.print(
-        f"{data.name}: {about['users_train']} users train ({about['samples_train']:,} samples), "
-        f"{about['users_held_out']} held out ({about['samples_held_out']:,} samples)",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
-    )
+        build_federation(config, data, build_module(config, len(data.classes)))
     return data
+
+
+def _sentence_about(federation: Federation) -> str:
+    about = describe_data(federation)
+    return (
+        f"{federation.data.name}: {about['users_train']} users train ({about['samples_train']:,} samples), "
+        f"{about['users_held_out']} held out ({about['samples_held_out']:,} samples)"
+    )
 
 
 def show(runs: list[RunRecords], root: Path, console: Console) -> None:
@@ -108,4 +150,4 @@ def show(runs: list[RunRecords], root: Path, console: Console) -> None:
         save_report(runs, root)
         print_table(table, console)
     what = "Records" if table.empty else "Table, curves and records"
-    console.print(f"{what}: {root}", markup=False, highlight=False, soft_wrap=True)
+    say(f"{what}: {root}", console)

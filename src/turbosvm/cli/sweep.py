@@ -7,7 +7,10 @@ import typer
 
 from turbosvm.cli import options
 
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time; with ray, no limit by itself.")]
+Jobs = Annotated[
+    int | None,
+    typer.Option("--jobs", "-j", min=1, help="Runs at a time, in processes of their own; else one after another."),
+]
 Where = Annotated[str, typer.Option("--engine", help="Who carries runs out: local, or ray (a cluster).")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List the runs and what is done of them, and end.")]
 

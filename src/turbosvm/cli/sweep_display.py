@@ -1,6 +1,6 @@
 """What a person sees while a sweep goes on: a bar for all of it, one for each run at work, a line when one ends."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -9,23 +9,28 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from turbosvm.cli.progress import OnRecord
+from turbosvm.cli.terminal import in_words, say
 from turbosvm.experiment.folder import last_record
 from turbosvm.experiment.sweep import Ended, Planned
 
 QUIET_SECONDS = 30.0
-"""Between two lines in a log that say how far all of it is."""
+"""Between two lines in a log that say how far all of it is; the first comes after a third of it."""
+MOST_NAMED = 3
+"""How many of the runs at work such a line names."""
 
 
 class SweepDisplay:
     """Follows runs by what they write, so that it does not matter who carries them out."""
 
-    def __init__(self, runs: Sequence[Planned], console: Console) -> None:
+    def __init__(self, runs: Sequence[Planned], labels: Mapping[Path, str], console: Console) -> None:
         self._console, self._live = console, console.is_terminal
-        self._runs = {run.path: run for run in runs}
+        self._runs, self._labels = {run.path: run for run in runs}, labels
         self._seen: dict[Path, tuple[int, int]] = {}  # the size of its records when last looked at, and its round
         self._tasks: dict[Path, TaskID] = {}
         self._counts = {"done": 0, "failed": 0}
-        self._total, self._told = sum(run.config.rounds for run in runs), perf_counter()
+        self._total = sum(run.config.rounds for run in runs)
+        self._began = perf_counter()
+        self._told, self._before = self._began - QUIET_SECONDS * 2 / 3, 0
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -39,7 +44,10 @@ class SweepDisplay:
 
     def __enter__(self) -> "SweepDisplay":
         self._progress.start()
-        self.look()
+        for path in self._runs:  # those that were stopped go on when it is their turn
+            if record := last_record(path):
+                self._seen[path] = (path / "records.jsonl").stat().st_size, int(record["round"])
+        self._before = self._rounds_done
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -73,12 +81,7 @@ class SweepDisplay:
         last = last_record(ended.path) or {}
         accuracy = last.get("accuracy")
         how = f"accuracy {accuracy:.1%} after round {last['round']}" if accuracy is not None else "done"
-        self._console.print(
-            f"{ended.path.name}: {f'failed: {ended.failed}' if ended.failed else how}",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
+        say(f"{self._labels[ended.path]}: {f'failed: {ended.failed}' if ended.failed else how}", self._console)
 
     def _show(self, path: Path, record: dict[str, Any], size: int = 0) -> None:
         run, number = self._runs[path], int(record["round"])
@@ -86,7 +89,7 @@ class SweepDisplay:
         accuracy = record.get("accuracy")
         news = f"round {number}/{run.config.rounds}" + (f"  accuracy {accuracy:.1%}" if accuracy is not None else "")
         if path not in self._tasks:
-            self._tasks[path] = self._progress.add_task(run.label, total=run.config.rounds, news=news)
+            self._tasks[path] = self._progress.add_task(self._labels[path], total=run.config.rounds, news=news)
         self._progress.update(self._tasks[path], completed=number, news=news)
         self._progress.update(self._whole, completed=self._rounds_done, news=self._sum)
 
@@ -100,7 +103,23 @@ class SweepDisplay:
         return f"{self._counts['done']}/{len(self._runs)} runs done{failed}"
 
     def _tell(self) -> None:
-        if not self._live and perf_counter() - self._told >= QUIET_SECONDS:
-            self._told = perf_counter()
-            share = self._rounds_done / self._total
-            self._console.print(f"{self._sum}, {share:.0%} of all rounds", highlight=False, soft_wrap=True)
+        """Say in a log, now and then, how far all of it is."""
+        now, done = perf_counter(), self._rounds_done
+        if self._live or now - self._told < QUIET_SECONDS or done <= self._before:
+            return
+        self._told = now
+        left = (now - self._began) / (done - self._before) * (self._total - done)
+        say(
+            f"{self._sum}, {done:,} of {self._total:,} rounds, about {in_words(left)} left; at work: {self._at_work}",
+            self._console,
+        )
+
+    @property
+    def _at_work(self) -> str:
+        """The runs that have bars, or would have them at a terminal."""
+        named = [
+            f"{self._labels[path]} (round {self._seen[path][1]}/{self._runs[path].config.rounds})"
+            for path in self._tasks
+        ]
+        more = len(named) - MOST_NAMED
+        return ", ".join(named[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "") if named else "none yet"

@@ -1,19 +1,22 @@
 """Carry out a sweep for a person at a terminal."""
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
 from rich.console import Console
 
+from turbosvm.cli.labels import run_labels
 from turbosvm.cli.progress import making
 from turbosvm.cli.report import make_report
 from turbosvm.cli.sweep_display import SweepDisplay
+from turbosvm.cli.terminal import say
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.folder import last_record
 from turbosvm.experiment.grid import Sweep
 from turbosvm.experiment.jobs import carry_out_runs, check_engine
-from turbosvm.experiment.sweep import Ended, Planned, check_sweep, make_folders, plan_sweep
+from turbosvm.experiment.sweep import Ended, Planned, data_of, make_ready, plan_sweep
 
 
 def carry_out(
@@ -33,19 +36,19 @@ def carry_out(
     check_engine(engine)
     with making("data", console) as on_progress:
         planned = plan_sweep(sweep, root, on_progress)
+    labels = run_labels({run.path: run.config for run in planned})
     left = [run for run in planned if not run.done]
-    _say(f"{len(planned)} runs in {root}: {len(planned) - len(left)} done, {len(left)} to do", console)
+    _introduce(planned, left, root, console)
     if dry_run:
         for run in planned:
-            _say(f"{'done ' if run not in left else 'to do'}  {run.label}", console)
+            say(f"{'to do' if run in left else 'done '}  {labels[run.path]}  in {run.path.name}", console)
         raise typer.Exit
-    check_sweep(left)
-    make_folders(left)
+    ready = make_ready(planned)
     ends: list[Ended] = []
     stopped = False
-    with SweepDisplay(left, console) as display:
+    with SweepDisplay(left, labels, console) as display:
         try:
-            for ended in carry_out_runs([run.path for run in left], jobs, engine, display.watch, display.look):
+            for ended in carry_out_runs(ready, jobs, engine, display.watch, display.look):
                 display.end(ended)
                 ends.append(ended)
                 stopped |= ended.interrupted
@@ -53,22 +56,30 @@ def carry_out(
             stopped = True
     failed = [ended for ended in ends if ended.failed]
     if begun := [run.path for run in planned if last_record(run.path)]:
+        if stopped:
+            say("Stopped; what there is so far:", console)
         try:
             make_report(begun, root / "report", at, None, console)
         except TurboSVMError as error:
             if not (stopped or failed):
                 raise
-            _say(str(error), console)
+            say(str(error), console)
     for sentence, times in Counter(sentence for ended in ends for sentence in ended.told).items():
-        _say(sentence if times == 1 else f"{sentence} ({times} runs)", console)
+        say(sentence if times == 1 else f"{sentence} ({times} runs)", console)
     if stopped:
-        _say("Stopped; the same command goes on.", console)
+        say("Stopped; the same command goes on.", console)
         raise typer.Exit(130)
     if failed and not tolerant:
-        _say(f"{len(failed)} of {len(planned)} runs failed; the same command tries them again.", console)
+        say(f"{len(failed)} of {len(planned)} runs failed; the same command tries them again.", console)
         raise typer.Exit(1)
     return planned
 
 
-def _say(sentence: str, console: Console) -> None:
-    console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+def _introduce(planned: Sequence[Planned], left: Sequence[Planned], root: Path, console: Console) -> None:
+    """Say how much there is to do, on which data."""
+    for config in {run.config.data.name: run.config.data for run in planned}.values():
+        data = data_of(config)
+        where = f" ({config.name})" if config.name != data.name else ""
+        say(f"{data.name}: {len(data.users):,} users, {int(data.counts.sum()):,} samples{where}", console)
+    rounds = f", {sum(run.config.rounds for run in left):,} rounds in all" if left else ""
+    say(f"{len(planned)} runs in {root}: {len(planned) - len(left)} done, {len(left)} to do{rounds}", console)

@@ -1,15 +1,30 @@
-"""Tables at the terminal."""
+"""Sentences and tables at the terminal."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import pandas as pd
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-def print_table(table: pd.DataFrame, console: Console) -> None:
+
+def say(sentence: str, console: Console) -> None:
+    """Print a sentence as it is, on one line."""
+    console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+
+
+def in_words(seconds: float) -> str:
+    """A time as one says it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def print_table(table: "pd.DataFrame", console: Console) -> None:
     """Show a table of text: words to the left, numbers to the right; where the terminal is too narrow, lines wrap."""
     print_cells(
         [str(column) for column in table.columns],

@@ -11,7 +11,7 @@ from rich.console import Console
 from turbosvm.algorithms.catalogue import find_algorithm
 from turbosvm.cli.seeds import parse_seeds
 from turbosvm.cli.sweeping import carry_out as carry_out_sweep
-from turbosvm.cli.terminal import print_table
+from turbosvm.cli.terminal import print_table, say
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.grid import Changes, make_sweep
 from turbosvm.experiment.layers import Layer, merge_layers, parse_assignments
@@ -68,10 +68,14 @@ def carry_out(
             _show(f"{name}, the server's learning rate", server_rates(name), scores, console)
     for name in names:
         if name not in servers:
-            console.print(f"{name} has no learning rate on the server; it takes the clients'.", highlight=False)
-    place = out / f"tune-{preset}" / "tuned.yaml"
-    write_atomically(place, yaml.safe_dump(as_settings(client_rate, found), sort_keys=False))
-    console.print(f"The best: {place} (use it with --config)", markup=False, highlight=False, soft_wrap=True)
+            say(f"{name} has no learning rate on the server; it takes the clients'.", console)
+    place, best = (
+        out / f"tune-{preset}" / "tuned.yaml",
+        yaml.safe_dump(as_settings(client_rate, found), sort_keys=False),
+    )
+    changed = place.exists() and place.read_text() != best
+    write_atomically(place, best)
+    say(f"The best rates{' (others than before)' if changed else ''}: {place}; use it with --config", console)
 
 
 def _show(title: str, keys: Sequence[str], scores: Mapping[tuple[float, ...], float], console: Console) -> None:
@@ -81,17 +85,15 @@ def _show(title: str, keys: Sequence[str], scores: Mapping[tuple[float, ...], fl
         | {"": "best" if rates == best else ""}
         for rates, score in scores.items()
     ]
-    console.print(title, highlight=False)
+    say(title, console)
     print_table(pd.DataFrame(rows), console)
     alike = sum(score == scores[best] for score in scores.values())
     if alike > 1:
-        console.print(
-            f"{alike} are equally good; the smallest was taken. More rounds or seeds may tell.", highlight=False
-        )
+        say(f"{alike} are equally good; the smallest was taken. More rounds or seeds may tell.", console)
     if len(scores) > 1 and any(
         rate in (min(all_of), max(all_of)) for rate, all_of in zip(best, zip(*scores, strict=True), strict=True)
     ):
-        console.print("The best is at the end of those that were tried; better ones may lie beyond.", highlight=False)
+        say("The best is at the end of those that were tried; better ones may lie beyond.", console)
 
 
 def _parse_rates(text: str) -> list[float]:

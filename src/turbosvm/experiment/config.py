@@ -118,8 +118,10 @@ class Config(Section):
 
     @property
     def digest(self) -> str:
-        """A hash of what a run computes."""
-        return sha256(json.dumps(self.content(), sort_keys=True, default=str).encode()).hexdigest()
+        """A hash of what a run computes, wherever its data lies."""
+        content = self.content()
+        del content["data"]["name"]
+        return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
     def to_yaml(self) -> str:
         """Return the config as it is saved with a run."""

@@ -6,18 +6,18 @@ whoever carries one out needs nothing else; on a cluster, folders and data must 
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from importlib.util import find_spec
+from math import ceil
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from turbosvm.errors import TurboSVMError, unknown
-from turbosvm.experiment.build import build_device
+from turbosvm.errors import TurboSVMError, in_one_line, unknown
 from turbosvm.experiment.resolve import read_config
 from turbosvm.experiment.runner import OnRecord
 from turbosvm.experiment.sweep import Ended, do_run
@@ -26,6 +26,8 @@ SECONDS = 0.3
 """Between two looks at runs that others carry out."""
 
 ENGINES = ("local", "ray")
+
+DIED = 'its process died: for want of memory, or because a script does this outside of `if __name__ == "__main__":`'
 
 OnWait = Callable[[], None]
 
@@ -72,7 +74,7 @@ def in_processes(paths: Sequence[Path], jobs: int, on_wait: OnWait) -> Iterator[
         broken = Broken(set(), set())
         yield from _in_a_pool([path], 1, on_wait, broken)
         if broken.begun or broken.waiting:
-            yield Ended(path, "its process died; is there too little memory?")
+            yield Ended(path, DIED)
 
 
 class Broken(NamedTuple):
@@ -113,13 +115,17 @@ def on_ray(paths: Sequence[Path], jobs: int | None, on_wait: OnWait) -> Iterator
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or it warns that this will be so one day
     started = not ray.is_initialized()
     if started:
-        ray.init(log_to_driver=False, configure_logging=False)
+        try:
+            ray.init(log_to_driver=False, configure_logging=False)
+        except Exception as error:  # of many kinds
+            raise TurboSVMError(f"Ray can be neither reached nor started: {in_one_line(error)}.") from error
     try:
+        cluster = _cluster(ray.nodes())  # type: ignore[no-untyped-call]
         waiting, running = list(paths), dict[Any, Path]()
         while waiting or running:
             while waiting and (jobs is None or len(running) < jobs):
                 path = waiting.pop(0)
-                running[ray.remote(do_run).options(**_needs(path, jobs)).remote(path.resolve())] = path
+                running[ray.remote(do_run).options(**needs_of(path, jobs, cluster)).remote(path.resolve())] = path
             ended, _ = ray.wait(list(running), timeout=SECONDS)
             on_wait()
             for reference in ended:
@@ -133,12 +139,26 @@ def on_ray(paths: Sequence[Path], jobs: int | None, on_wait: OnWait) -> Iterator
             ray.shutdown()
 
 
-def _needs(path: Path, jobs: int | None) -> dict[str, float]:
-    """What Ray is to keep free for a run."""
+class Cluster(NamedTuple):
+    """The cores of its largest machine, and all of its GPUs."""
+
+    cores: int
+    gpus: int
+
+
+def _cluster(nodes: Sequence[Mapping[str, Any]]) -> Cluster:
+    alive = [node["Resources"] for node in nodes if node["Alive"]]
+    return Cluster(
+        max((int(node.get("CPU", 0)) for node in alive), default=0), sum(int(node.get("GPU", 0)) for node in alive)
+    )
+
+
+def needs_of(path: Path, jobs: int | None, cluster: Cluster) -> dict[str, float]:
+    """What Ray is to keep free for a run, which is never more than there is: it would wait for that in silence."""
     config = read_config(path / "config.yaml")
-    if build_device(config.device).type == "cuda":
-        return {"num_cpus": 1, "num_gpus": 1 / jobs if jobs else 1}
-    return {"num_cpus": config.threads or 1}
+    if config.device != "cpu" and cluster.gpus:
+        return {"num_cpus": 1, "num_gpus": 1 / ceil(jobs / cluster.gpus) if jobs else 1}
+    return {"num_cpus": min(config.threads or 1, max(cluster.cores, 1))}
 
 
 def _gpus() -> list[str]:

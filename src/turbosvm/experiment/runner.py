@@ -156,22 +156,11 @@ def plan_run(config: Config, data: FederatedData, root: Path, store: Path | None
     return folder.path
 
 
-def find_runs(folder: Path) -> list[Path]:
-    """The run in a folder, or the runs in its folders, those planned first in front."""
-    if (folder / "config.yaml").is_file():
-        return [folder]
-    configs = sorted(folder.glob("*/config.yaml"), key=lambda path: (path.stat().st_mtime_ns, path))
-    if not configs:
-        raise TurboSVMError(f"There are no runs in '{folder}'.")
-    return [path.parent for path in configs]
-
-
 def in_folder(prepared: Prepared, folder: RunFolder) -> Prepared:
     """Give a run that has not begun a folder, which then says all there is to say of it."""
-    config, device = prepared.config, prepared.device
+    config = prepared.config
     folder.write("config.yaml", config.to_yaml())
-    how = {"engine": choose_engine(config.engine, device), "precision": choose_precision(config.precision, device)}
-    about = {**describe_environment(device), **how, "data": describe_data(prepared.federation), "config": config.digest}
+    about = {**_surroundings(prepared), "data": describe_data(prepared.federation), "config": config.digest}
     if config.trackers and prepared.store:
         about["tracked_in"] = str(prepared.store.resolve())
     folder.write("environment.json", json.dumps(about, indent=2) + "\n")
@@ -206,7 +195,9 @@ def reopen_run(
         if folder.begun and len(records) < config.rounds:
             again = {"after_round": len(records), **describe_environment(prepared.device)}
             about = {**about, "resumed": [*about.get("resumed", []), again]}
-            folder.write("environment.json", json.dumps(about, indent=2) + "\n")
+        elif not folder.begun:
+            about = {**about, **_surroundings(prepared)}  # it may have been planned on another machine
+        folder.write("environment.json", json.dumps(about, indent=2) + "\n")
     except BaseException:
         folder.close(None)
         raise
@@ -218,6 +209,15 @@ def reopen_run(
         checkpoints=checkpoints,
         notes=tuple(notes),
     )
+
+
+def adopt(path: Path, config: Config) -> None:
+    """Let an unfinished run go on as a config of the same meaning says: where its data lies, and how it computes."""
+    folder = RunFolder.reopen(path)
+    try:
+        folder.write("config.yaml", config.to_yaml())
+    finally:
+        folder.close(None)
 
 
 def is_finished(path: Path) -> bool:
@@ -276,11 +276,10 @@ def run_on(prepared: Prepared, on_record: OnRecord | None = None) -> Outcome:
             if standing and checkpoints:
                 _checkpoint(folder, checkpoints, standing, notes)
             try:
-                folder.close(module if standing else None)
-            except TurboSVMError as error:
-                notes.append(f"The model is not saved: {error}")
-    if folder and stopped:
-        folder.write("stopped.txt", f"After round {len(records)}: {stopped}\n")
+                if stopped:
+                    folder.write("stopped.txt", f"After round {len(records)}: {stopped}\n")
+            finally:
+                _close(folder, module if standing else None, notes)
     status: Status = "interrupted" if interrupted else "stopped" if stopped else "finished"
     try:
         tracking.end(status, summarise(records, stopped))
@@ -300,6 +299,14 @@ def _as_it_is(prepared: Prepared) -> Outcome:
     return Outcome(prepared.config, list(prepared.records), module, folder.path, False, None, [])
 
 
+def _close(folder: RunFolder, module: nn.Module | None, notes: list[str]) -> None:
+    """Let go of the folder; a run is what it is where its model cannot be saved."""
+    try:
+        folder.close(module)
+    except TurboSVMError as error:
+        notes.append(f"The model is not saved: {error}")
+
+
 def _checkpoint(folder: RunFolder, checkpoints: Checkpoints, standing: Standing, notes: list[str]) -> None:
     """Write a checkpoint, after the records before it; a run goes on where that is not possible."""
     try:
@@ -311,6 +318,13 @@ def _checkpoint(folder: RunFolder, checkpoints: Checkpoints, standing: Standing,
             notes.append(note)
 
 
+def _surroundings(prepared: Prepared) -> dict[str, Any]:
+    """What a run computes with."""
+    config, device = prepared.config, prepared.device
+    engine, precision = choose_engine(config.engine, device), choose_precision(config.precision, device)
+    return {**describe_environment(device), "engine": engine, "precision": precision}
+
+
 def _read_environment(file: Path) -> dict[str, Any]:
     try:
         about = json.loads(file.read_text())
@@ -320,11 +334,13 @@ def _read_environment(file: Path) -> dict[str, Any]:
 
 
 def _refuse_other_data(path: Path, about: dict[str, Any], federation: Federation) -> None:
-    """Refuse to go on with data that is not what the run began with."""
+    """Refuse to go on with data that is not what the run began with; what is the same may be called differently."""
     before, now = about.get("data", {}), describe_data(federation)
-    if before != now:
-        differing = ", ".join(key for key in now if before.get(key) != now[key])
-        raise TurboSVMError(f"'{path}' was run on other data than '{federation.data.name}' is now: {differing} differ.")
+    differing = [key for key in now if before.get(key) != now[key]]
+    if differing and not (differing == ["name"] and now["digest"]):
+        raise TurboSVMError(
+            f"'{path}' was run on other data than '{federation.data.name}' is now: {', '.join(differing)} differ."
+        )
 
 
 def _mostly(reasons: Counter[str]) -> str:

@@ -20,7 +20,7 @@ from turbosvm.experiment.config import Config, DataConfig
 from turbosvm.experiment.folder import RunFolder
 from turbosvm.experiment.grid import Sweep, key_of
 from turbosvm.experiment.resolve import read_config
-from turbosvm.experiment.runner import OnRecord, in_folder, is_finished, prepare_run, reopen_run, run_on
+from turbosvm.experiment.runner import OnRecord, adopt, in_folder, is_finished, prepare_run, reopen_run, run_on
 from turbosvm.files import cannot_write
 
 
@@ -32,9 +32,9 @@ class Planned:
     config: Config
 
     @property
-    def label(self) -> str:
-        """What to call it."""
-        return self.path.name
+    def begun(self) -> bool:
+        """Whether any of its rounds has been worked at."""
+        return (self.path / "records.jsonl").exists()
 
     @property
     def done(self) -> bool:
@@ -55,6 +55,7 @@ class Ended(NamedTuple):
 
 def plan_sweep(sweep: Sweep, root: Path, on_progress: Progress | None = None) -> list[Planned]:
     """Find out which folders the runs of a sweep have; nothing is written yet."""
+    _opened.clear()  # what lies there may be new
     planned: dict[Path, Planned] = {}
     for config in sweep.configs:
         key = key_of(config, data_of(config.data, on_progress))
@@ -63,24 +64,32 @@ def plan_sweep(sweep: Sweep, root: Path, on_progress: Progress | None = None) ->
     return list(planned.values())
 
 
-def check_sweep(planned: Sequence[Planned]) -> None:
-    """Build each run that is new, so that mistakes are found before the first one begins."""
-    for run in planned:
+def make_ready(planned: Sequence[Planned]) -> list[Path]:
+    """Make the folders of the runs that are left, from which any process can carry them out; return these.
+
+    Each run that is new is built once before the first folder is made, so that mistakes are found early.
+    """
+    left = [run for run in planned if not run.done]
+    for run in left:
         if not (run.path / "config.yaml").exists():
             prepare_run(run.config, data_of(run.config.data), store=run.path.parent)
+    for run in left:
+        if run.begun:
+            with suppress(TurboSVMError):  # another process is at it, or it is broken: whoever goes on is told
+                adopt(run.path, run.config)
+        else:
+            _make_folder(run)
+    return [run.path for run in left]
 
 
-def make_folders(planned: Sequence[Planned]) -> None:
-    """Make the folders of the runs that are new, from which any process can carry them out."""
-    for run in planned:
-        if not (run.path / "records.jsonl").exists():  # also where it was planned before, with other settings
-            with cannot_write("folder", run.path):
-                run.path.mkdir(parents=True, exist_ok=True)
-            folder = RunFolder(run.path)
-            try:
-                in_folder(prepare_run(run.config, data_of(run.config.data), store=run.path.parent), folder)
-            finally:
-                folder.close(None)
+def _make_folder(run: Planned) -> None:
+    with cannot_write("folder", run.path):
+        run.path.mkdir(parents=True, exist_ok=True)
+    folder = RunFolder(run.path)
+    try:
+        in_folder(prepare_run(run.config, data_of(run.config.data), store=run.path.parent), folder)
+    finally:
+        folder.close(None)
 
 
 def do_run(path: Path, on_record: OnRecord | None = None) -> Ended:

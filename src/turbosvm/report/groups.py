@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from turbosvm.report.records import RunRecords
-from turbosvm.report.settings import describe, differing, fingerprint, settings_of, short_name, task_of
+from turbosvm.report.settings import fingerprint, labels_of, settings_of, task_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,8 @@ def _contest(title: str, runs: Sequence[RunRecords]) -> Contest:
         members.setdefault(key, []).append(run)
     notes: list[str] = []
     groups = [Group(same[0].algorithm, tuple(_one_a_seed(same, notes))) for same in members.values()]
-    named = [Group(label, group.runs) for label, group in zip(_labels(groups), groups, strict=True)]
+    labels = labels_of([(group.algorithm, group.settings) for group in groups])
+    named = [Group(label, group.runs) for label, group in zip(labels, groups, strict=True)]
     algorithms = list(dict.fromkeys(run.algorithm for run in runs))
     named.sort(key=lambda group: (algorithms.index(group.algorithm), _as_people_count(group.label)))
     return Contest(title, runs[0].data, tuple(named), (*notes, *_missing_seeds(named)))
@@ -105,20 +106,6 @@ def _one_a_seed(runs: Sequence[RunRecords], notes: list[str]) -> list[RunRecords
         if count > 1:
             notes.append(f"{kept.label} was run {count} times with one config; the run with most rounds counts.")
     return [best[seed] for seed in sorted(best)]
-
-
-def _labels(groups: Sequence[Group]) -> list[str]:
-    """The algorithm's name; with it what of the task differs at all, and what else tells it from its namesakes."""
-    tasks = differing([task_of(group.settings) for group in groups])
-    namesakes: dict[str, list[dict[str, Any]]] = {}
-    for group in groups:
-        namesakes.setdefault(group.algorithm, []).append(group.settings)
-    known = dict.fromkeys(key for group in groups for key in group.settings)
-    names = {
-        name: {key: short_name(key, known) for key in (*tasks, *differing(settings))}
-        for name, settings in namesakes.items()
-    }
-    return [f"{group.algorithm} {describe(group.settings, names[group.algorithm])}".strip() for group in groups]
 
 
 def _missing_seeds(groups: Sequence[Group]) -> list[str]:

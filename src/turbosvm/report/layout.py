@@ -7,9 +7,8 @@ from turbosvm.report.paper import ROUND, PaperFigure
 from turbosvm.report.results import MEASURES, METRICS, ROUNDS, Estimate, Results, Row
 from turbosvm.report.settings import fingerprint
 from turbosvm.report.student import Interval
+from turbosvm.report.text import NOTHING, signed
 
-NOTHING = "\N{EN DASH}"
-MINUS = "\N{MINUS SIGN}"
 TITLES = {"accuracy": "accuracy %", "macro_f1": "macro F1 %", "mcc": "MCC %"}
 
 
@@ -114,14 +113,11 @@ def ablations(results: Results) -> list[tuple[str, Family]]:
 
 
 def signed_interval(found: Interval | None) -> str:
-    """A difference with its interval, e.g. '+3.2 [+1.0, +5.4]'."""
-    return f"{signed(found.mean)} [{signed(found.low)}, {signed(found.high)}]" if found else NOTHING
-
-
-def signed(value: float) -> str:
-    """A number with its sign; what rounds to nothing has none."""
-    text = f"{value:+.1f}".replace("-", MINUS)
-    return "0.0" if float(f"{value:.1f}") == 0 else text
+    """A difference with its interval, e.g. '+3.2 [+1.0, +5.4]'; alone if it was the same at all seeds."""
+    if found is None:
+        return NOTHING
+    around = f" [{signed(found.low)}, {signed(found.high)}]" if found.low < found.high else ""
+    return f"{signed(found.mean)}{around}"
 
 
 def percent(share: float) -> str:

@@ -14,6 +14,7 @@ from turbosvm.report.paper import PaperFigure, paper_figure_of
 from turbosvm.report.reading import BASELINE
 from turbosvm.report.records import RunRecords
 from turbosvm.report.student import Interval, interval
+from turbosvm.report.text import NOTHING, spread
 
 ROUNDS = "rounds"
 METRICS = ("accuracy", "macro_f1", "mcc")
@@ -28,6 +29,8 @@ class Estimate:
     reached: int
     above: int | None = None
     """The rounds that a seed went without reaching the target, if one did; then there is no mean."""
+    counts: bool = False
+    """Whether values are whole by nature."""
 
     @property
     def n(self) -> int:
@@ -47,9 +50,7 @@ class Estimate:
     def __str__(self) -> str:
         if self.above is not None:
             return f">{self.above}"
-        if self.mean is None:
-            return "\N{EN DASH}"
-        return f"{self.mean:.1f}" if self.std is None else f"{self.mean:.1f} ± {self.std:.1f}"
+        return spread(self.values, self.counts) if self.values else NOTHING
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +136,7 @@ def rounds_estimate(milestones: Sequence[RoundsToTarget]) -> Estimate:
     """The rounds to target over seeds; no mean as soon as one did not get there, as it would flatter."""
     short = [milestone.rounds for milestone in milestones if not milestone.reached]
     values = tuple(float(milestone.rounds) for milestone in milestones)
-    return Estimate(values, len(values) - len(short), max(short) if short else None)
+    return Estimate(values, len(values) - len(short), max(short) if short else None, counts=True)
 
 
 def _at(runs: Sequence[RunRecords], metric: str, at: int) -> dict[int, float]:

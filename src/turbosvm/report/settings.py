@@ -1,6 +1,6 @@
 """Configs as flat settings: which of them make runs different, and how a person tells them apart."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from turbosvm.names import HOW
@@ -40,6 +40,20 @@ def differing(many: Iterable[Settings]) -> list[str]:
 def describe(settings: Settings, names: Mapping[str, str]) -> str:
     """Say some settings by the names that are given for them, e.g. 'C=16 kernel=rbf'."""
     return " ".join(f"{name}={_word(settings, key)}" for key, name in names.items())
+
+
+def labels_of(many: Sequence[tuple[str, Settings]]) -> list[str]:
+    """Names for algorithms with their settings: what of the task differs at all, and what tells one from namesakes."""
+    tasks = differing([task_of(settings) for _, settings in many])
+    namesakes: dict[str, list[Settings]] = {}
+    for algorithm, settings in many:
+        namesakes.setdefault(algorithm, []).append(settings)
+    known = dict.fromkeys(key for _, settings in many for key in settings)
+    names = {
+        algorithm: {key: short_name(key, known) for key in (*tasks, *differing(listed))}
+        for algorithm, listed in namesakes.items()
+    }
+    return [f"{algorithm} {describe(settings, names[algorithm])}".strip() for algorithm, settings in many]
 
 
 def short_name(key: str, known: Iterable[str]) -> str:

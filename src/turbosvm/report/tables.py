@@ -1,12 +1,12 @@
 """The table one shows: rounds to target, accuracy, macro F1 and MCC, a row for each algorithm."""
 
 from collections.abc import Iterable, Sequence
-from statistics import fmean, stdev
 
 import pandas as pd
 
 from turbosvm.evaluation.milestones import RoundsToTarget
 from turbosvm.report.records import RunRecords
+from turbosvm.report.text import spread
 
 COLUMNS = {"accuracy": "accuracy %", "macro_f1": "macro F1 %", "mcc": "MCC %"}
 
@@ -36,17 +36,11 @@ def _row(algorithm: str, runs: Sequence[RunRecords], begun: int) -> dict[str, st
         f"rounds to {100 * first.target:g}%": rounds_cell([run.rounds_to() for run in runs]),
         "at round": str(ends[0]) if len(ends) == 1 else f"{ends[0]} to {ends[-1]}",
     }
-    return row | {title: spread([100 * run.final[name] for run in runs], digits=1) for name, title in COLUMNS.items()}
+    return row | {title: spread([100 * run.final[name] for run in runs]) for name, title in COLUMNS.items()}
 
 
 def rounds_cell(milestones: Sequence[RoundsToTarget]) -> str:
     """Mean ± std of the rounds; ">T" as soon as one seed did not get there, as a mean would then flatter."""
     if all(milestone.reached for milestone in milestones):
-        return spread([milestone.rounds for milestone in milestones], digits=0 if len(milestones) == 1 else 1)
+        return spread([milestone.rounds for milestone in milestones], counts=True)
     return f">{max(milestone.rounds for milestone in milestones if not milestone.reached)}"
-
-
-def spread(values: Sequence[float], digits: int) -> str:
-    """Mean ± sample standard deviation, or the value alone where there is one."""
-    mean = f"{fmean(values):.{digits}f}"
-    return mean if len(values) == 1 else f"{mean} ± {stdev(values):.{digits}f}"
