@@ -14,7 +14,7 @@ def unknown(kind: str, name: str, allowed: Iterable[str], guesses: Iterable[str]
     `guesses` are names that are allowed, too, but too many to list.
     """
     names = sorted(allowed)
-    close = get_close_matches(str(name).lower(), [*names, *guesses], n=1, cutoff=0.5)
+    close = get_close_matches(str(name).lower(), [*names, *guesses], n=1, cutoff=0.55)
     guess = f" Did you mean '{close[0]}'?" if close else ""
     return TurboSVMError(f"Unknown {kind} '{name}'; allowed: {', '.join(names)}.{guess}")
 

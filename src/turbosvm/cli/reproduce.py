@@ -46,23 +46,28 @@ def reproduce(
 def _parse_data(words: list[str]) -> dict[str, str]:
     """Tasks and the data that stand in for theirs."""
     from turbosvm.errors import unknown
-    from turbosvm.experiment.presets import PRESETS
 
     places = {}
     for word in words:
         task, sign, place = word.partition("=")
-        if task not in PRESETS:
-            raise unknown("task", task, PRESETS)
+        if task not in _tasks():
+            raise unknown("task of the paper", task, _tasks())
         places[task] = place if sign else task
     return places
+
+
+def _tasks() -> list[str]:
+    """The paper's."""
+    from turbosvm.experiment.presets import PRESETS
+
+    return [task for task in PRESETS if task != "glyphs"]
 
 
 def _prepared() -> list[str]:
     """The paper's tasks whose data is there."""
     from turbosvm.data.store import find_folder
-    from turbosvm.experiment.presets import PRESETS
 
-    tasks = [task for task in PRESETS if task != "glyphs" and find_folder(task)]
+    tasks = [task for task in _tasks() if find_folder(task)]
     if not tasks:
         raise TurboSVMError(
             "No task's data is prepared: turbosvm data prepare femnist --from PLACE; or give it, --data femnist=FOLDER."
