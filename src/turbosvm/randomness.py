@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-Stream = Literal["cohort", "dropout", "shuffle", "pool", "init", "layers", "classes", "glyphs", "partition"]
+Stream = Literal["cohort", "dropout", "shuffle", "pool", "init", "layers", "classes", "glyphs", "partition", "cap"]
 
 
 def stream_key(seed: int, stream: Stream, *place: int | str) -> int:

@@ -76,7 +76,10 @@ def test_reproduce_lists_and_refuses(capsys: pytest.CaptureFixture[str]) -> None
     for arguments, message in (
         (("rouds",), "Unknown table 'rouds'; allowed: clients, costs, embedding, epochs, kernels, rounds, schemes."),
         (("rounds",), "No task's data is prepared"),
-        (("rounds", "--data", "mnist=blobs"), "Unknown task of the paper 'mnist'; allowed: celeba, femnist, shakespeare."),
+        (
+            ("rounds", "--data", "mnist=blobs"),
+            "Unknown task of the paper 'mnist'; allowed: celeba, femnist, shakespeare.",
+        ),
         (("rounds", "--data", "glyphs"), "Unknown task of the paper 'glyphs'"),
         (("rounds", "--data", "femnist=nowhere"), "nowhere"),
         (("rounds", "--data", "celeba=blobs", "--seeds", "x"), "Seeds 'x' are not whole numbers"),

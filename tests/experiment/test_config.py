@@ -264,3 +264,16 @@ def test_a_rule_can_be_chosen_under_the_algorithms_own_name() -> None:
 def test_an_empty_section_is_no_section(tmp_path: Path) -> None:
     (tmp_path / "own.yaml").write_text("algorithm:\nrounds: 3\n")
     assert resolve_config(file=tmp_path / "own.yaml", overrides={"algorithm": "moon"}).algorithm.name == "moon"
+
+
+def test_a_digest_tells_what_is_computed_not_how_nor_where() -> None:
+    class Later(Config):
+        tomorrow: int = 3
+
+    digest = resolve_config().digest
+    for same in ({"threads": 2}, {"device": "cpu"}, {"checkpoint_every": 5}, {"trackers": ["tensorboard"]}):
+        assert resolve_config(overrides=same).digest == digest
+    for other in ({"rounds": 7}, {"seed": 1}, {"data": {"max_samples": 9}}, {"precision": "float32"}):
+        assert resolve_config(overrides=other).digest != digest
+    assert Later(**resolve_config().model_dump()).digest == digest
+    assert Later(**resolve_config().model_dump(), tomorrow=4).digest != digest

@@ -77,7 +77,8 @@ def carry_out(
 
 def _introduce(planned: Sequence[Planned], left: Sequence[Planned], root: Path, console: Console) -> None:
     """Say how much there is to do, on which data."""
-    for config in {run.config.data.name: run.config.data for run in planned}.values():
+    sets = {id(data_of(run.config.data)): run.config.data for run in planned}
+    for config in sets.values():
         data = data_of(config)
         where = f" ({config.name})" if config.name != data.name else ""
         say(f"{data.name}: {len(data.users):,} users, {int(data.counts.sum()):,} samples{where}", console)

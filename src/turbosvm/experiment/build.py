@@ -8,6 +8,7 @@ from torch import nn
 from turbosvm.clients.engine import choose_engine
 from turbosvm.clients.training import LocalTraining
 from turbosvm.data import glyphs, store
+from turbosvm.data.cap import cap_samples
 from turbosvm.data.federated import FederatedData
 from turbosvm.data.split import split_users
 from turbosvm.errors import TurboSVMError
@@ -25,7 +26,11 @@ Progress = Callable[[int, int], None]
 
 
 def build_data(config: DataConfig, on_progress: Progress | None = None) -> FederatedData:
-    """Open (or make) the data that a config names."""
+    """Open (or make) the data that a config names, with as many samples a user as it allows."""
+    return cap_samples(_whole_data(config, on_progress), config.max_samples, config.split_seed)
+
+
+def _whole_data(config: DataConfig, on_progress: Progress | None) -> FederatedData:
     if config.name == "glyphs" and config.glyphs is not None:
         return glyphs.load(glyphs.GlyphOptions(**config.glyphs.model_dump()), on_progress)
     if folder := store.find_folder(config.name):
@@ -56,6 +61,7 @@ def build_module(config: Config, classes: int) -> nn.Module:
 
 def build_federation(config: Config, data: FederatedData, module: nn.Module) -> Federation:
     """Split the users, find the head and put the model where it computes."""
+    data = cap_samples(data, config.data.max_samples, config.data.split_seed)  # what was handed over in Python
     split = split_users(data, config.data.held_out, config.data.min_samples, config.data.split_seed)
     if config.clients_per_round > len(split.train):
         raise TurboSVMError(

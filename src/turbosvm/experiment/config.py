@@ -53,6 +53,7 @@ class DataConfig(Section):
     glyphs: GlyphsConfig | None = None
     held_out: float = Field(0.1, gt=0, lt=1)
     min_samples: int = Field(1, ge=1)
+    max_samples: int | None = Field(None, ge=1)
     split_seed: int = Field(0, ge=0)
 
     @model_validator(mode="before")
@@ -112,15 +113,13 @@ class Config(Section):
         """Run the data's own checks on the default too, so that its glyphs section is always spelt out."""
         return {"data": {}, **value} if isinstance(value, dict) else value
 
-    def content(self) -> dict[str, Any]:
-        """All settings but those that say how a run is computed, not what."""
-        return self.model_dump(exclude=set(HOW))
-
     @property
     def digest(self) -> str:
-        """A hash of what a run computes, wherever its data lies."""
-        content = self.content()
-        del content["data"]["name"]
+        """A hash of what a run computes, wherever its data lies and whatever it is computed with.
+
+        Defaults do not count, so that a setting which is new some day changes nothing of older runs.
+        """
+        content = self.model_dump(exclude={**dict.fromkeys(HOW, True), "data": {"name"}}, exclude_defaults=True)
         return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
     def to_yaml(self) -> str:

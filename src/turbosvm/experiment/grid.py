@@ -79,9 +79,7 @@ def make_sweep(
 
 def key_of(config: Config, data: FederatedData) -> str:
     """A short hash of what a run computes, wherever its data lies and whatever it is computed with."""
-    values = config.content()
-    values["data"]["name"] = data.digest or data.name
-    return sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:10]
+    return sha256(f"{config.digest}/{data.digest or data.name}".encode()).hexdigest()[:10]
 
 
 def _blocks(content: Mapping[str, Any], where: str) -> list[Layer]:

@@ -140,6 +140,9 @@ def _validate(values: Mapping[str, Any]) -> Config:
             f"Config key 'min_clients' is {config.min_clients}; it must be at most {config.clients_per_round}, "
             "the clients_per_round."
         )
+    least, most = config.data.min_samples, config.data.max_samples
+    if most is not None and most < least:
+        raise TurboSVMError(f"Config key data.max_samples is {most}, less than data.min_samples, which is {least}.")
     return config
 
 

@@ -121,7 +121,7 @@ def threads_for(jobs: int | None) -> int | None:
 
 def data_of(config: DataConfig, on_progress: Progress | None = None) -> FederatedData:
     """Open or make data, once a process."""
-    key = config.model_dump_json(include={"name", "glyphs"})
+    key = config.model_dump_json(include={"name", "glyphs", "max_samples", "split_seed"})
     if key not in _opened:
         _opened[key] = build_data(config, on_progress)
     return _opened[key]
