@@ -59,6 +59,11 @@ def test_every_other_setting_does() -> None:
     ]
 
 
+def test_a_setting_that_older_runs_do_not_know_is_one_that_is_not_set() -> None:
+    assert labels(run(seed=0), run(seed=1, data__max_samples=None)) == ["fedavg"]
+    assert labels(run(), run(data__max_samples=9)) == ["fedavg max_samples=9", "fedavg max_samples=unset"]
+
+
 def test_names_are_as_short_as_is_clear() -> None:
     svm: dict[str, Any] = {"algorithm": "turbosvm"}
     assert labels(run(**svm), run(**svm, client__learning_rate=0.5)) == [

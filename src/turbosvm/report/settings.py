@@ -77,8 +77,10 @@ def _flatten(value: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def _word(settings: Settings, key: str) -> str:
-    """A value as text; 1 and 1.0 are the same."""
-    value = settings.get(key, "unset")
-    if value is None or isinstance(value, bool):
+    """A value as text; 1 and 1.0 are the same, and so is nothing and what older runs did not know of."""
+    value = settings.get(key)
+    if value is None:
+        return "unset"
+    if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.12g}" if isinstance(value, int | float) else str(value)
