@@ -15,9 +15,12 @@ TASK = ("data.", "model.", "client.dropout", "client.epochs", "clients_per_round
 
 
 def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run is, apart from its seed, the place of its data, and how it is computed: dotted keys and values."""
-    flat = _flatten(config)
-    return {key: value for key, value in flat.items() if key not in ("seed", "data.name") and key not in HOW}
+    """What a run is, apart from its seed, the place of its data, and how it is computed: dotted keys and values.
+
+    What is not set is left out, as older runs do without what they did not know of.
+    """
+    apart = {"seed", "data.name", *HOW}
+    return {key: value for key, value in _flatten(config).items() if value is not None and key not in apart}
 
 
 def task_of(settings: Settings) -> dict[str, Any]:
@@ -77,10 +80,8 @@ def _flatten(value: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def _word(settings: Settings, key: str) -> str:
-    """A value as text; 1 and 1.0 are the same, and so is nothing and what older runs did not know of."""
-    value = settings.get(key)
-    if value is None:
-        return "unset"
+    """A value as text; 1 and 1.0 are the same."""
+    value = settings.get(key, "unset")
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.12g}" if isinstance(value, int | float) else str(value)
