@@ -247,3 +247,33 @@ def test_resume_looks_deep_and_takes_several_folders(tmp_path: Path, capsys: pyt
     assert [is_finished(runs[name]) for name in ("one", "two", "three")] == [True, True, False]
     assert turbosvm("resume", "all") == 0
     assert is_finished(runs["three"])
+
+
+def test_resume_goes_on_past_what_is_broken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert turbosvm("compare", "fedavg", "fedavgm", "fedadam", *OWN[:-1], "2", "--out", "all") == 0
+    (root,) = Path("all").iterdir()
+    for run in root.glob("*-seed0"):
+        (run / "model.safetensors").unlink()
+    (root / "fedavg-seed0" / "config.yaml").write_text("rounds: [\n")
+    (root / "fedavgm-seed0" / "environment.json").write_text("{")
+    capsys.readouterr()
+    assert turbosvm("resume", str(root)) == 1
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "fedavg-seed0/config.yaml" in shown
+    assert "fedavgm-seed0/environment.json" in shown
+    assert is_finished(root / "fedadam-seed0")
+    assert turbosvm("resume", str(root / "fedavgm-seed0")) == 2
+
+
+def test_resume_does_not_average_what_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed, rate in (("0", "0.1"), ("1", "0.5")):
+        more = ("--set", f"seed={seed}", "--set", f"client.learning_rate={rate}")
+        assert turbosvm("run", "fedavg", *OWN[:-1], "2", *more, "--out", f"all/{seed}") == 0
+    Path("both").mkdir()
+    for path in Path("all").glob("*/*/fedavg-seed*"):
+        path.rename(Path("both") / path.name)
+    capsys.readouterr()
+    assert turbosvm("resume", "both") == 0
+    shown = capsys.readouterr().out
+    assert "fedavg learning_rate=0.1" in shown
+    assert "fedavg learning_rate=0.5" in shown

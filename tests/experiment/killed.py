@@ -5,9 +5,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from turbosvm.experiment.build import build_data
 from turbosvm.experiment.resolve import resolve_config
-from turbosvm.experiment.runner import plan_run, reopen_run, run_on
+from turbosvm.experiment.runner import plan_of, plan_run, prepare_run, reopen_run, run_on
 
 SETTINGS: dict[str, Any] = {
     "rounds": 10,
@@ -21,7 +20,7 @@ SETTINGS: dict[str, Any] = {
 def plan(root: Path, algorithm: str) -> Path:
     """Make the folder of a small run."""
     config = resolve_config(overrides={**SETTINGS, "algorithm": algorithm})
-    return plan_run(config, build_data(config.data), root)
+    return plan_run(plan_of(prepare_run(config)), root)
 
 
 def go_on(folder: Path, ready: Any, call: str | None = None, times: int = 0) -> None:

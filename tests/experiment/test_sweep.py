@@ -21,11 +21,12 @@ from tests.conftest import turbosvm
 from turbosvm.data import store
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
-from turbosvm.experiment.folder import recorded
+from turbosvm.experiment.folder import RunFolder, recorded
 from turbosvm.experiment.grid import Sweep, make_sweep
 from turbosvm.experiment.jobs import Cluster, in_processes, needs_of, on_ray, one_by_one
-from turbosvm.experiment.runner import is_finished, reopen_run, run_on
+from turbosvm.experiment.runner import adopt, is_finished, reopen_run, run_on
 from turbosvm.experiment.sweep import Ended, Planned, do_run, make_ready, plan_sweep
+from turbosvm.files import write_atomically
 
 MODELS = """
 import os, torch
@@ -110,14 +111,15 @@ def test_processes_and_ray_do_what_one_process_does(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 @pytest.mark.filterwarnings("ignore")
-def test_ray_does_what_one_process_does(tmp_path: Path) -> None:
+def test_ray_does_what_one_process_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     alone = planned(sweep(), tmp_path / "alone")
     list(one_by_one([run.path for run in alone], unwatched))
-    cluster = planned(sweep(), tmp_path / "cluster")
-    ends = list(on_ray([run.path for run in cluster], 2, lambda: None))
-    assert [ended.failed for ended in ends] == [None] * 4
-    for one, two in zip(alone, cluster, strict=True):
-        assert timeless(one.path) == timeless(two.path)
+    content = {"set": {**sweep_settings("Net"), "evaluate_every": 1}, "grid": {"algorithm": ["fedavg", "turbosvm"]}}
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump({**content, "name": "cluster", "preset": "glyphs"}))
+    assert turbosvm("sweep", "cluster.yaml", "--engine", "ray", "--jobs", "2", "--out", "out") == 0
+    assert capsys.readouterr().out.count("after round 3") == 2
+    for one in (run for run in alone if run.config.seed == 0):
+        assert timeless(one.path) == timeless(tmp_path / "out" / "cluster" / one.path.name)
 
 
 def test_a_run_that_fails_is_told_of_and_tried_again(tmp_path: Path) -> None:
@@ -147,18 +149,90 @@ def test_what_was_planned_but_not_begun_takes_new_settings(tmp_path: Path) -> No
     assert "threads: 2" in (after.path / "config.yaml").read_text()
 
 
-def test_an_unfinished_run_goes_on_with_its_data_elsewhere_and_as_it_is_told(tmp_path: Path) -> None:
+def test_an_unfinished_run_goes_on_with_its_data_elsewhere_and_computes_as_it_began(tmp_path: Path) -> None:
     (before, *_) = planned(sweep(), tmp_path / "out")
     with pytest.raises(ZeroDivisionError):
         run_on(reopen_run(before.path), lambda record: 1 // (2 - record["round"]))
     (tmp_path / "blobs").rename(tmp_path / "moved")
-    settings = {**sweep_settings("Net"), "data": "moved", "evaluate_every": 1, "threads": 2}
+    settings = {**sweep_settings("Net"), "data": "moved", "evaluate_every": 1, "threads": 2, "checkpoint_every": 7}
     (after, *_) = planned(sweep(set=settings), tmp_path / "out")
     assert after.path == before.path
     assert not after.done
     assert do_run(after.path).failed is None
-    assert "threads: 2" in (after.path / "config.yaml").read_text()
+    kept = (after.path / "config.yaml").read_text()
+    assert "threads: 1\n" in kept  # other threads sum in another order
+    assert "checkpoint_every: 7\n" in kept
     assert [again["after_round"] for again in about(after.path)["resumed"]] == [2]
+    (again, *_) = planned(sweep(set={**settings, "checkpoint_every": 8}), tmp_path / "out")
+    assert again.done
+    adopt(again.path, again.config)
+    assert (again.path / "config.yaml").read_text() == kept
+
+
+def test_a_run_whose_model_could_not_be_saved_is_not_done_and_keeps_its_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run, *_) = planned(sweep(), tmp_path / "out")
+
+    def full(path: Path, content: str | bytes) -> None:
+        if path.name == "model.safetensors":
+            raise TurboSVMError("the disk is full")
+        write_atomically(path, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("turbosvm.experiment.folder.write_atomically", full)
+        ended = do_run(run.path)
+    assert ended.failed == "it could not be saved"
+    assert any("the disk is full" in remark for remark in ended.remarks)
+    assert do_run(run.path).failed is None
+    assert [again["after_round"] for again in about(run.path).get("resumed", [])] == []  # nothing was left to compute
+    assert run.done
+
+
+def test_ctrl_c_between_a_record_and_its_model_does_not_pass_for_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, cut, *_ = planned(sweep(grid={"seed": [0]}), tmp_path / "whole") + planned(
+        sweep(grid={"seed": [0]}), tmp_path / "cut"
+    )
+    append = RunFolder.append
+
+    def and_stop(folder: RunFolder, record: dict[str, Any]) -> None:
+        append(folder, record)
+        if record["round"] == 3:
+            raise KeyboardInterrupt
+
+    assert do_run(whole.path).failed is None
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "append", and_stop)
+        assert do_run(cut.path).interrupted
+    assert len(recorded(cut.path)) == 3
+    assert not cut.done
+    assert do_run(cut.path).failed is None
+    assert timeless(cut.path) == timeless(whole.path)
+    assert (cut.path / "model.safetensors").read_bytes() == (whole.path / "model.safetensors").read_bytes()
+
+
+def test_another_sweep_that_has_come_first_is_left_alone(tmp_path: Path) -> None:
+    runs = plan_sweep(sweep(), tmp_path / "out")
+    runs[0].path.mkdir(parents=True)
+    other = RunFolder(runs[0].path)
+    try:
+        assert make_ready(runs) == [run.path for run in runs]
+        ended = do_run(runs[0].path)
+    finally:
+        other.close(None)
+    assert "config.yaml' cannot be read" in str(ended.failed)
+    assert (runs[1].path / "config.yaml").exists()
+
+
+def test_a_finished_run_that_is_broken_stops_no_other(tmp_path: Path) -> None:
+    first, *others = planned(sweep(), tmp_path / "out")
+    assert do_run(first.path).failed is None
+    (first.path / "config.yaml").write_text("rounds: [\n")
+    make_ready([first, *others])
+    ends = list(one_by_one([run.path for run in (first, *others)], unwatched))
+    assert [ended.failed is None for ended in ends] == [False, True, True, True]
 
 
 def test_other_data_under_the_old_name_is_seen(tmp_path: Path, tiny_data: FederatedData) -> None:
@@ -306,6 +380,24 @@ def test_ctrl_c_stops_all_and_the_same_command_goes_on(jobs: str, tmp_path: Path
     assert "Traceback" not in err
     assert "Stopped; the same command goes on." in out
     assert len(list((tmp_path / "runs").glob("long/*/checkpoints/round-*.json"))) >= int(jobs)
+
+
+def test_ctrl_c_while_processes_start_is_quiet(tmp_path: Path) -> None:
+    settings = {**sweep_settings("Net"), "rounds": 100_000, "evaluate_every": 50_000}
+    (tmp_path / "long.yaml").write_text(yaml.safe_dump({"set": settings, "grid": {"seed": [0, 1, 2]}}))
+    command = [sys.executable, "-m", "turbosvm", "sweep", "long.yaml", "--jobs", "2"]
+    running = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ, start_new_session=True
+    )
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and len(list((tmp_path / "runs").glob("long/*/environment.json"))) < 3:
+        time.sleep(0.02)
+    time.sleep(0.3)
+    os.killpg(running.pid, signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130, err
+    assert "Traceback" not in err
+    assert "Stopped; the same command goes on." in out
 
 
 def test_from_python(tmp_path: Path) -> None:

@@ -104,9 +104,9 @@ def test_data_sets_are_apart_also_where_only_their_content_differs() -> None:
 
 
 def test_of_two_runs_of_a_seed_the_longer_counts_and_it_is_said() -> None:
-    contest = contest_of(run(rounds=2), run(rounds=5), run(rounds=3))
-    assert [one.rounds for one in contest.runs] == [5]
-    assert contest.notes == ("fedavg seed 0 was run 3 times with one config; the run with most rounds counts.",)
+    contest = contest_of(run(rounds=2), run(rounds=5), run(rounds=3), run(clients_per_round=16))
+    assert [one.rounds for one in contest.runs] == [5, 3]
+    assert contest.notes == ("fedavg C=8 seed 0 was run 3 times with one config; the run with most rounds counts.",)
 
 
 def test_missing_seeds_are_noted() -> None:
@@ -115,4 +115,18 @@ def test_missing_seeds_are_noted() -> None:
 
 
 def test_names_are_without_their_folders() -> None:
-    assert contest_of(run(data=str(Path("some") / "where" / "femnist"))).data == "femnist"
+    contest = contest_of(run(data=str(Path("some") / "where" / "femnist")))
+    assert (contest.title, contest.task) == ("femnist", "femnist")
+
+
+def test_data_is_what_it_was_prepared_as_wherever_it_lies_now() -> None:
+    about = {"data": {"digest": "ab" * 8, "task": "femnist"}}
+    contest = contest_of(run(data="/a/mine", environment=about), run(seed=1, data="/b/moved", environment=about))
+    assert (contest.title, contest.task) == ("mine", "femnist")
+    assert len(contest.groups) == 1
+
+
+def test_glyphs_are_told_apart_by_how_they_were_made() -> None:
+    few, many = ({"data": {"digest": digest * 8}} for digest in ("ab", "cd"))
+    runs = [run(data__glyphs={"users": 60}, environment=few), run(data__glyphs={"users": 200}, environment=many)]
+    assert [contest.title for contest in contests_of(runs)] == ["glyphs users=60", "glyphs users=200"]

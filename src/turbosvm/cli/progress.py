@@ -8,6 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from turbosvm.cli.terminal import in_words, say
+
 OnRecord = Callable[[dict[str, Any]], None]
 
 
@@ -19,7 +21,7 @@ class RoundsDisplay:
         self._console = console
         self._live = console.is_terminal
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             TextColumn("round {task.completed:.0f}/{task.total:.0f}"),
             TextColumn("{task.fields[news]}"),
@@ -69,9 +71,7 @@ class RoundsDisplay:
             self._count(1)
             if not self._live and (done == before + 1 or done % max(total // 10, 1) == 0 or done == total):
                 left = (total - done) / speed
-                self._console.print(
-                    f"{label}  round {done}/{total}  {news}  {left:.0f} s left", highlight=False, soft_wrap=True
-                )
+                say(f"{label}  round {done}/{total}  {news}  {in_words(left)} left", self._console)
 
         return on_record
 

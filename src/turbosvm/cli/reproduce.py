@@ -52,6 +52,8 @@ def _parse_data(words: list[str]) -> dict[str, str]:
         task, sign, place = word.partition("=")
         if task not in _tasks():
             raise unknown("task of the paper", task, _tasks())
+        if task in places:
+            raise TurboSVMError(f"There are two --data for {task}; give one.")
         places[task] = place if sign else task
     return places
 

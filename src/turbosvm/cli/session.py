@@ -16,14 +16,25 @@ from turbosvm.cli.report import make_report
 from turbosvm.cli.terminal import print_table, say
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
-from turbosvm.experiment.build import build_data, build_federation, build_module
+from turbosvm.experiment.build import build_data
 from turbosvm.experiment.config import Config
 from turbosvm.experiment.folder import last_record
 from turbosvm.experiment.resolve import read_config
-from turbosvm.experiment.runner import Prepared, describe_data, is_finished, name_of, plan_run, reopen_run, run_on
+from turbosvm.experiment.runner import (
+    Prepared,
+    RunPlan,
+    describe_data,
+    is_finished,
+    plan_of,
+    plan_run,
+    prepare_run,
+    reopen_run,
+    run_on,
+)
 from turbosvm.files import new_folder
 from turbosvm.models.registry import find_factory
 from turbosvm.report.folder import save_report
+from turbosvm.report.groups import contests_of
 from turbosvm.report.reading import find_runs
 from turbosvm.report.records import RunRecords, read_run
 from turbosvm.report.tables import summary
@@ -35,74 +46,93 @@ def carry_out(configs: list[Config], out: Path, name: str) -> None:
     """Run the configs one after another into one new folder under `out`, then show what came of it."""
     console = Console()
     try:
-        data = _prepare(configs, out, console)
+        data, plans = _prepare(configs, out, console)
     except KeyboardInterrupt:
         console.print("Stopped before the first round.")
-        raise typer.Exit(130) from None
+        raise typer.Exit(STOPPED) from None
     plain_name = re.sub(r"[^\w.-]+", "-", data.name)
     root = new_folder(out, f"{datetime.now():%Y%m%d-%H%M%S}-{name}-{plain_name}")
-    paths = [plan_run(config, data, root, store=out) for config in configs]
-    _end_with(_go_through(dict(zip(paths, configs, strict=True)), root, console, data))
+    runs = {plan_run(plan, root): plan.config for plan in plans}
+    _end_with(_go_through(runs, root, console, data), [root], None, console)
 
 
 def go_on(folders: Sequence[Path], data: str | None = None) -> None:
-    """Finish the runs in folders, then show what came of them; those beside each other are shown together."""
-    console, roots = Console(), dict[Path, dict[Path, Config]]()
-    for path in find_runs(folders):
-        config = read_config(path / "config.yaml")
-        roots.setdefault(path if path in folders else path.parent, {})[path] = config
-    if not roots:
+    """Finish the runs in folders, then show what came of them: those in one folder together, each given one apart."""
+    console, given = Console(), [folder for folder in folders if not folder.is_file()]  # beside runs lie tables
+    paths = find_runs(given or folders)
+    if not paths:
         raise TurboSVMError(f"There are no runs in {', '.join(repr(str(folder)) for folder in folders)}.")
+    roots: dict[Path, dict[Path, Config]] = {}
     worst = 0
+    for path in paths:
+        try:
+            config = read_config(path / "config.yaml")
+        except TurboSVMError as error:
+            worst = _put_up_with(error, len(paths), console)
+            continue
+        roots.setdefault(path if path in given else path.parent, {})[path] = config
     for root, runs in roots.items():
         in_order = dict(sorted(runs.items(), key=lambda run: ((run[0] / "config.yaml").stat().st_mtime_ns, run[0])))
         own = build_data(next(iter(runs.values())).data.model_copy(update={"name": data})) if data else None
-        worst = max(worst, _go_through(in_order, root, console, own))
+        worst = max(worst, _go_through(in_order, root, console, own, len(paths)))
         if worst == STOPPED:
             break
-    _end_with(worst)
+    _end_with(worst, folders, data, console)
 
 
 STOPPED = 130
 """What a command ends with after Ctrl-C."""
 
 
-def _end_with(code: int) -> None:
+def _put_up_with(error: TurboSVMError, runs: int, console: Console) -> int:
+    """Say what is wrong with one of several runs; a single one ends the command."""
+    if runs == 1:
+        raise error
+    say(str(error), console)
+    return 1
+
+
+def _end_with(code: int, folders: Sequence[Path], data: str | None, console: Console) -> None:
+    """End the command, after Ctrl-C with how to go on."""
+    if code == STOPPED:
+        places = " ".join(quote(str(folder)) for folder in folders)
+        say(f"Stopped; go on with: turbosvm resume {places}{f' --data {quote(data)}' if data else ''}", console)
     if code:
         raise typer.Exit(code)
 
 
-def _go_through(runs: Mapping[Path, Config], root: Path, console: Console, data: FederatedData | None) -> int:
-    """Carry out planned or unfinished runs one after another; return what a command ends with."""
-    labels = run_labels(runs)
-    alike = len({name_of(config) for config in runs.values()}) == len(runs)  # else settings must not be averaged
-    interrupted, all_well, told, seen = False, True, list[str](), set[str]()
+def _go_through(
+    runs: Mapping[Path, Config], root: Path, console: Console, data: FederatedData | None, among: int = 1
+) -> int:
+    """Carry out planned or unfinished runs one after another; return what the command ends with so far."""
+    labels, worst = run_labels(runs), 0
+    told, seen = list[str](), set[str]()
     with RoundsDisplay({labels[path]: config.rounds for path, config in runs.items()}, console) as display:
         for path, label in labels.items():
             if is_finished(path):
                 display.pass_over(label)
                 continue
-            prepared = reopen_run(path, data)
+            try:
+                prepared = reopen_run(path, data)
+            except TurboSVMError as error:
+                worst = _put_up_with(error, max(among, len(runs)), console)
+                continue
             if (about := _sentence_about(prepared.federation)) not in seen:
                 say(about, console)
                 seen.add(about)
             _introduce(prepared, label, console)
             outcome = run_on(replace(prepared, notes=()), display.watch(label, done=len(prepared.records)))
             told += outcome.told
-            all_well &= outcome.stopped is None and (outcome.worked or outcome.interrupted)
             if outcome.interrupted:
-                interrupted = True
+                worst = STOPPED
                 break
-    begun = [path for path in runs if (path / "records.jsonl").exists()]
-    if interrupted:
+            if outcome.stopped or not outcome.worked:
+                worst = 1
+    if worst == STOPPED:
         say("Stopped; what there is so far:", console)
-    told += _show_all(begun, root, alike, console)
-    for sentence in told:
+    for sentence in (*told, *_show_all([path for path in runs if last_record(path)], root, console)):
         say(sentence, console)
-    if interrupted:
-        say(f"Stopped; go on with: turbosvm resume {quote(str(root))}", console)
-        return STOPPED
-    return 0 if all_well else 1
+    return worst
 
 
 def _introduce(prepared: Prepared, label: str, console: Console) -> None:
@@ -113,26 +143,25 @@ def _introduce(prepared: Prepared, label: str, console: Console) -> None:
         say(f"{label} goes on after round {len(prepared.records)} of {prepared.config.rounds}", console)
 
 
-def _show_all(paths: Sequence[Path], root: Path, alike: bool, console: Console) -> list[str]:
-    """Print the table of runs; return what the person should know of them."""
+def _show_all(paths: Sequence[Path], root: Path, console: Console) -> list[str]:
+    """Print the table of runs, where settings differ a report's; return what the person should know of them."""
     runs = [read_run(path) for path in paths]
-    if alike or not any(run.final for run in runs):
+    groups = [group for contest in contests_of(run for run in runs if run.points) for group in contest.groups]
+    if len({group.algorithm for group in groups}) == len(groups):
         show(runs, root, console)
         return [sentence for run in runs for sentence in run.told]
-    make_report([path for path in paths if last_record(path)], root / "report", None, None, console)
+    make_report(paths, root / "report", None, None, console)
     return []
 
 
-def _prepare(configs: list[Config], out: Path, console: Console) -> FederatedData:
+def _prepare(configs: list[Config], out: Path, console: Console) -> tuple[FederatedData, list[RunPlan]]:
     """Make or open the data, and find mistakes in any of the configs before the first one runs."""
     for config in configs:
         find_factory(config.model.name)
         build_trackers(config.trackers, out)
     with making(configs[0].data.name, console) as on_progress:
         data = build_data(configs[0].data, on_progress)
-    for config in configs:
-        build_federation(config, data, build_module(config, len(data.classes)))
-    return data
+    return data, [plan_of(prepare_run(config, data, store=out)) for config in configs]
 
 
 def _sentence_about(federation: Federation) -> str:

@@ -32,7 +32,7 @@ class SweepDisplay:
         self._began = perf_counter()
         self._told, self._before = self._began - QUIET_SECONDS * 2 / 3, 0
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             TextColumn("{task.percentage:3.0f} %"),
             TextColumn("{task.fields[news]}"),
@@ -76,6 +76,9 @@ class SweepDisplay:
         if ended.interrupted:
             return
         self._counts["failed" if ended.failed else "done"] += 1
+        if ended.failed:  # the rest of its rounds will not come
+            self._total -= self._runs[ended.path].config.rounds - self._seen.get(ended.path, (0, 0))[1]
+            self._progress.update(self._whole, total=self._total)
         if task := self._tasks.pop(ended.path, None):
             self._progress.remove_task(task)
         last = last_record(ended.path) or {}

@@ -1,7 +1,6 @@
 """Carry out a sweep for a person at a terminal."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import typer
@@ -38,10 +37,11 @@ def carry_out(
         planned = plan_sweep(sweep, root, on_progress)
     labels = run_labels({run.path: run.config for run in planned})
     left = [run for run in planned if not run.done]
+    to_do = {run.path for run in left}
     _introduce(planned, left, root, console)
     if dry_run:
         for run in planned:
-            say(f"{'to do' if run in left else 'done '}  {labels[run.path]}  in {run.path.name}", console)
+            say(f"{'to do' if run.path in to_do else 'done '}  {labels[run.path]}  in {run.path.name}", console)
         raise typer.Exit
     ready = make_ready(planned)
     ends: list[Ended] = []
@@ -64,8 +64,7 @@ def carry_out(
             if not (stopped or failed):
                 raise
             say(str(error), console)
-    for sentence, times in Counter(sentence for ended in ends for sentence in ended.told).items():
-        say(sentence if times == 1 else f"{sentence} ({times} runs)", console)
+    _tell_remarks(ends, labels, console)
     if stopped:
         say("Stopped; the same command goes on.", console)
         raise typer.Exit(130)
@@ -73,6 +72,16 @@ def carry_out(
         say(f"{len(failed)} of {len(planned)} runs failed; the same command tries them again.", console)
         raise typer.Exit(1)
     return planned
+
+
+def _tell_remarks(ends: Sequence[Ended], labels: Mapping[Path, str], console: Console) -> None:
+    """Say each remark once, and of which run, or of how many."""
+    of: dict[str, list[str]] = {}
+    for ended in ends:
+        for remark in ended.remarks:
+            of.setdefault(remark, []).append(labels[ended.path])
+    for remark, names in of.items():
+        say(f"{names[0] if len(names) == 1 else f'{len(names)} runs'}: {remark}", console)
 
 
 def _introduce(planned: Sequence[Planned], left: Sequence[Planned], root: Path, console: Console) -> None:

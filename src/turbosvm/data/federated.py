@@ -35,6 +35,7 @@ class FederatedData:
         tokens: inputs are indices (of characters, say) and not quantities, whatever integers they are stored in.
         held_out: for each user, whether the data's own split holds them out; None where it has no split of its own.
         digest: a hash of all of it, where it is known; data of the same digest is the same data.
+        task: what it was prepared as ('femnist', 'own', ...), whatever it is called.
     """
 
     name: str
@@ -46,6 +47,7 @@ class FederatedData:
     tokens: bool = False
     held_out: tuple[bool, ...] | None = None
     digest: str | None = None
+    task: str | None = None
 
     def __post_init__(self) -> None:
         n, users = len(self.labels), len(self.users)

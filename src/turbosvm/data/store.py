@@ -160,6 +160,7 @@ def load(folder: Path) -> FederatedData:
             tokens=bool(manifest.get("tokens", False)),
             held_out=None if held_out is None else tuple(map(bool, held_out)),
             digest=manifest.get("digest"),
+            task=manifest.get("task"),
         )
     except FileNotFoundError as error:
         raise _not_a_data_folder(folder, Path(error.filename or folder).name) from error

@@ -23,6 +23,10 @@ from turbosvm.simulation import Round
 Record = dict[str, Any]
 
 
+class InUseError(TurboSVMError):
+    """Another process is at a run."""
+
+
 class RunFolder:
     """The folder of a run, which one process at a time may write into."""
 
@@ -121,7 +125,7 @@ def _locked(path: Path) -> FileLock:
         try:
             lock.acquire()
         except Timeout as error:
-            raise TurboSVMError(f"'{path}' is in use: another process is at this run.") from error
+            raise InUseError(f"'{path}' is in use: another process is at this run.") from error
     return lock
 
 

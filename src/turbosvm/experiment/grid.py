@@ -78,8 +78,8 @@ def make_sweep(
 
 
 def key_of(config: Config, data: FederatedData) -> str:
-    """A short hash of what a run computes, wherever its data lies and whatever it is computed with."""
-    return sha256(f"{config.digest}/{data.digest or data.name}".encode()).hexdigest()[:10]
+    """A short hash of what a run computes; data without a digest is what lies at its place."""
+    return sha256(f"{config.digest}/{data.digest or config.data.name}".encode()).hexdigest()[:10]
 
 
 def _blocks(content: Mapping[str, Any], where: str) -> list[Layer]:

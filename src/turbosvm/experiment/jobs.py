@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from math import ceil
 from multiprocessing import active_children, get_context
@@ -87,7 +88,8 @@ class Broken(NamedTuple):
 def _in_a_pool(paths: Sequence[Path], jobs: int, on_wait: OnWait, broken: Broken) -> Iterator[Ended]:
     context, others = get_context("spawn"), set(active_children())
     pool = ProcessPoolExecutor(min(jobs, len(paths)), context, _settle, (context.Value("i", 0), _gpus()))
-    running = {pool.submit(_do_run, path): path for path in paths}
+    with _ctrl_c_waits():  # also in the new processes, until they are settled
+        running = {pool.submit(_do_run, path): path for path in paths}
     begun: set[Path] = set()
     try:
         while running:
@@ -102,7 +104,8 @@ def _in_a_pool(paths: Sequence[Path], jobs: int, on_wait: OnWait, broken: Broken
                     yield future.result()
     except BaseException:  # Ctrl-C: the runs write a checkpoint, and end
         for process in set(active_children()) - others:
-            os.kill(process.pid or 0, signal.SIGINT)
+            with suppress(ProcessLookupError):
+                os.kill(process.pid or 0, signal.SIGINT)
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
@@ -131,7 +134,7 @@ def on_ray(paths: Sequence[Path], jobs: int | None, on_wait: OnWait) -> Iterator
             for reference in ended:
                 path = running.pop(reference)
                 try:
-                    yield ray.get(reference)
+                    yield ray.get(reference)._replace(path=path)
                 except ray.exceptions.RayError as error:
                     yield Ended(path, f"Ray could not carry it out: {str(error).splitlines()[0]}")
     finally:
@@ -170,10 +173,25 @@ def _gpus() -> list[str]:
 def _settle(turn: Any, gpus: list[str]) -> None:
     """Prepare a process: it takes the next GPU, and Ctrl-C ends the run in it, once, and lets no other begin."""
     signal.signal(signal.SIGINT, _CTRL_C.heard)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     with turn.get_lock():
         place, turn.value = turn.value, turn.value + 1
     if len(gpus) > 1:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus[place % len(gpus)]
+
+
+@contextmanager
+def _ctrl_c_waits() -> Iterator[None]:
+    """Put Ctrl-C off, here and in processes that are begun meanwhile, where the system can do so."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _CtrlC:

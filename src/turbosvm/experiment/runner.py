@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from safetensors.torch import load as from_safetensors
@@ -23,7 +23,7 @@ from turbosvm.experiment.build import build_data, build_federation, build_module
 from turbosvm.experiment.checkpoints import Checkpoints
 from turbosvm.experiment.config import Config
 from turbosvm.experiment.environment import describe_environment
-from turbosvm.experiment.folder import Record, RunFolder, record_of, recorded
+from turbosvm.experiment.folder import Record, RunFolder, last_record, record_of, recorded
 from turbosvm.experiment.resolve import read_config
 from turbosvm.models.contract import load_state
 from turbosvm.precision import choose_precision
@@ -58,11 +58,14 @@ class Outcome:
     def told(self) -> list[str]:
         """What the person should know of it: why it stopped, or what failed on the way."""
         label = f"{self.config.algorithm.name} seed {self.config.seed}"
-        notes = [f"{label}: {note}" for note in self.notes]
-        if self.stopped:
-            return [*notes, f"{label} stopped: {self.stopped}"]
-        failures = self._failures()
-        return [*notes, f"{label}: {failures}"] if failures else notes
+        stopped = [f"{label} stopped: {self.stopped}"] if self.stopped else []
+        return [*(f"{label}: {remark}" for remark in self.remarks), *stopped]
+
+    @property
+    def remarks(self) -> list[str]:
+        """The same without its name, and without why it stopped."""
+        failures = "" if self.stopped else self._failures()
+        return [*self.notes, failures] if failures else self.notes
 
     def _failures(self) -> str:
         """How many replies were bad and how many rounds failed, and most often why, in a sentence."""
@@ -123,7 +126,10 @@ def run_experiment(
     """
     prepared = prepare_run(config, data, module, trackers, store or root)
     if root:
-        prepared = in_folder(prepared, RunFolder.new(root, name_of(config)))
+        folder, plan = RunFolder.new(root, name_of(config)), plan_of(prepared)
+        write_plan(plan, folder)
+        checkpoints = Checkpoints(folder.checkpoints, config.checkpoint_every)
+        prepared = replace(prepared, folder=folder, checkpoints=checkpoints)
     return run_on(prepared, on_record)
 
 
@@ -147,24 +153,36 @@ def prepare_run(
     return Prepared(config, algorithm, build_federation(config, data, own_module), followers, store)
 
 
-def plan_run(config: Config, data: FederatedData, root: Path, store: Path | None = None) -> Path:
-    """Make the folder of a run under `root`, from which it can be begun at any time."""
-    prepared = prepare_run(config, data, store=store or root)
-    folder = RunFolder.new(root, name_of(config))
-    in_folder(prepared, folder)
-    folder.close(None)
-    return folder.path
+class RunPlan(NamedTuple):
+    """A run that can be carried out: its config, and what else its folder says of it."""
+
+    config: Config
+    about: dict[str, Any]
 
 
-def in_folder(prepared: Prepared, folder: RunFolder) -> Prepared:
-    """Give a run that has not begun a folder, which then says all there is to say of it."""
+def plan_of(prepared: Prepared) -> RunPlan:
+    """Say all there is to say of a run that has not begun."""
     config = prepared.config
-    folder.write("config.yaml", config.to_yaml())
     about = {**_surroundings(prepared), "data": describe_data(prepared.federation), "config": config.digest}
     if config.trackers and prepared.store:
         about["tracked_in"] = str(prepared.store.resolve())
-    folder.write("environment.json", json.dumps(about, indent=2) + "\n")
-    return replace(prepared, folder=folder, checkpoints=Checkpoints(folder.checkpoints, config.checkpoint_every))
+    return RunPlan(config, about)
+
+
+def write_plan(plan: RunPlan, folder: RunFolder) -> None:
+    """Fill a folder, from which any process can then begin the run."""
+    folder.write("config.yaml", plan.config.to_yaml())
+    folder.write("environment.json", json.dumps(plan.about, indent=2) + "\n")
+
+
+def plan_run(plan: RunPlan, root: Path) -> Path:
+    """Make a run's folder under `root`, and let go of it."""
+    folder = RunFolder.new(root, name_of(plan.config))
+    try:
+        write_plan(plan, folder)
+    finally:
+        folder.close(None)
+    return folder.path
 
 
 def reopen_run(
@@ -212,10 +230,17 @@ def reopen_run(
 
 
 def adopt(path: Path, config: Config) -> None:
-    """Let an unfinished run go on as a config of the same meaning says: where its data lies, and how it computes."""
+    """Let an unfinished run go on as a config of the same meaning says: with data elsewhere, and what changes no bit.
+
+    Threads, engine and device stay, since they change the last bits of sums.
+    """
     folder = RunFolder.reopen(path)
     try:
-        folder.write("config.yaml", config.to_yaml())
+        if not is_finished(path):
+            own = read_config(path / "config.yaml")
+            data = own.data.model_copy(update={"name": config.data.name})
+            changes = {key: getattr(config, key) for key in ("client_memory_mb", "checkpoint_every", "trackers")}
+            folder.write("config.yaml", own.model_copy(update={"data": data, **changes}).to_yaml())
     finally:
         folder.close(None)
 
@@ -279,7 +304,7 @@ def run_on(prepared: Prepared, on_record: OnRecord | None = None) -> Outcome:
                 if stopped:
                     folder.write("stopped.txt", f"After round {len(records)}: {stopped}\n")
             finally:
-                _close(folder, module if standing else None, notes)
+                _close(folder, module if standing and _is_last(standing, folder.path) else None, notes)
     status: Status = "interrupted" if interrupted else "stopped" if stopped else "finished"
     try:
         tracking.end(status, summarise(records, stopped))
@@ -297,6 +322,12 @@ def _as_it_is(prepared: Prepared) -> Outcome:
     finally:
         folder.close(None)
     return Outcome(prepared.config, list(prepared.records), module, folder.path, False, None, [])
+
+
+def _is_last(standing: Standing, path: Path) -> bool:
+    """Whether a standing is that of the newest record; an interrupt can come just between the two."""
+    last = last_record(path)
+    return last is not None and last["round"] == standing.round
 
 
 def _close(folder: RunFolder, module: nn.Module | None, notes: list[str]) -> None:
@@ -336,7 +367,7 @@ def _read_environment(file: Path) -> dict[str, Any]:
 def _refuse_other_data(path: Path, about: dict[str, Any], federation: Federation) -> None:
     """Refuse to go on with data that is not what the run began with; what is the same may be called differently."""
     before, now = about.get("data", {}), describe_data(federation)
-    differing = [key for key in now if before.get(key) != now[key]]
+    differing = [key for key in now if key in before and before[key] != now[key]]
     if differing and not (differing == ["name"] and now["digest"]):
         raise TurboSVMError(
             f"'{path}' was run on other data than '{federation.data.name}' is now: {', '.join(differing)} differ."
@@ -353,6 +384,7 @@ def describe_data(federation: Federation) -> dict[str, Any]:
     split, counts = federation.split, federation.data.counts
     return {
         "name": federation.data.name,
+        "task": federation.data.task,
         "digest": federation.data.digest,
         "split": "hash" if federation.data.held_out is None else "own",
         "users_train": len(split.train),

@@ -17,10 +17,21 @@ from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError, in_one_line
 from turbosvm.experiment.build import Progress, build_data
 from turbosvm.experiment.config import Config, DataConfig
-from turbosvm.experiment.folder import RunFolder
+from turbosvm.experiment.folder import InUseError, RunFolder
 from turbosvm.experiment.grid import Sweep, key_of
 from turbosvm.experiment.resolve import read_config
-from turbosvm.experiment.runner import OnRecord, adopt, in_folder, is_finished, prepare_run, reopen_run, run_on
+from turbosvm.experiment.runner import (
+    OnRecord,
+    RunPlan,
+    adopt,
+    is_finished,
+    name_of,
+    plan_of,
+    prepare_run,
+    reopen_run,
+    run_on,
+    write_plan,
+)
 from turbosvm.files import cannot_write
 
 
@@ -38,8 +49,11 @@ class Planned:
 
     @property
     def done(self) -> bool:
-        """Whether there is nothing left to do."""
-        return (self.path / "config.yaml").exists() and is_finished(self.path)
+        """Whether there is nothing left to do; what is broken is not done."""
+        try:
+            return (self.path / "config.yaml").exists() and is_finished(self.path)
+        except TurboSVMError:
+            return False
 
 
 class Ended(NamedTuple):
@@ -49,8 +63,8 @@ class Ended(NamedTuple):
     failed: str | None = None
     """Why it is not done, in a sentence."""
     interrupted: bool = False
-    told: tuple[str, ...] = ()
-    """What the person should know of it."""
+    remarks: tuple[str, ...] = ()
+    """What the person should know of it beside that."""
 
 
 def plan_sweep(sweep: Sweep, root: Path, on_progress: Progress | None = None) -> list[Planned]:
@@ -59,7 +73,7 @@ def plan_sweep(sweep: Sweep, root: Path, on_progress: Progress | None = None) ->
     planned: dict[Path, Planned] = {}
     for config in sweep.configs:
         key = key_of(config, data_of(config.data, on_progress))
-        path = root / f"{config.algorithm.name}-seed{config.seed}-{key}"
+        path = root / f"{name_of(config)}-{key}"
         planned.setdefault(path, Planned(path, config))
     return list(planned.values())
 
@@ -67,27 +81,33 @@ def plan_sweep(sweep: Sweep, root: Path, on_progress: Progress | None = None) ->
 def make_ready(planned: Sequence[Planned]) -> list[Path]:
     """Make the folders of the runs that are left, from which any process can carry them out; return these.
 
-    Each run that is new is built once before the first folder is made, so that mistakes are found early.
+    All runs that have not begun are built before the first folder is made, so that mistakes are found early.
     """
     left = [run for run in planned if not run.done]
+    plans = {run.path: _plan(run) for run in left if not run.begun}
     for run in left:
-        if not (run.path / "config.yaml").exists():
-            prepare_run(run.config, data_of(run.config.data), store=run.path.parent)
-    for run in left:
-        if run.begun:
+        if run.path in plans:
+            _make_folder(run.path, plans[run.path])
+        else:
             with suppress(TurboSVMError):  # another process is at it, or it is broken: whoever goes on is told
                 adopt(run.path, run.config)
-        else:
-            _make_folder(run)
     return [run.path for run in left]
 
 
-def _make_folder(run: Planned) -> None:
-    with cannot_write("folder", run.path):
-        run.path.mkdir(parents=True, exist_ok=True)
-    folder = RunFolder(run.path)
+def _plan(run: Planned) -> RunPlan:
+    return plan_of(prepare_run(run.config, data_of(run.config.data), store=run.path.parent))
+
+
+def _make_folder(path: Path, plan: RunPlan) -> None:
+    with cannot_write("folder", path):
+        path.mkdir(parents=True, exist_ok=True)
     try:
-        in_folder(prepare_run(run.config, data_of(run.config.data), store=run.path.parent), folder)
+        folder = RunFolder(path)
+    except InUseError:  # another sweep has come to it first
+        return
+    try:
+        if not folder.begun:
+            write_plan(plan, folder)
     finally:
         folder.close(None)
 
@@ -108,10 +128,12 @@ def do_run(path: Path, on_record: OnRecord | None = None) -> Ended:
     if outcome.interrupted:
         return Ended(path, interrupted=True)
     failed = outcome.stopped or (None if outcome.worked else "nothing was merged in any round")
+    if not failed and not is_finished(path):
+        failed = "it could not be saved"
     if not failed:
         shutil.rmtree(path / "checkpoints", ignore_errors=True)  # what clients keep can be large
         (path / "error.txt").unlink(missing_ok=True)
-    return Ended(path, failed, told=tuple(outcome.told))
+    return Ended(path, failed, remarks=tuple(outcome.remarks))
 
 
 def threads_for(jobs: int | None) -> int | None:

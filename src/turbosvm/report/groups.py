@@ -1,13 +1,14 @@
 """Which runs belong together: a group differs in the seed alone, a contest is all groups on one data set."""
 
 import re
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from turbosvm.report.records import RunRecords
-from turbosvm.report.settings import fingerprint, labels_of, settings_of, task_of
+from turbosvm.report.settings import describe, differing, fingerprint, labels_of, settings_of, short_name, task_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,32 +49,55 @@ class Contest:
     """All groups that ran on one data set."""
 
     title: str
-    data: str
+    task: str
+    """What the data was prepared as, or else its name."""
     groups: tuple[Group, ...]
     notes: tuple[str, ...] = ()
 
     @property
     def runs(self) -> list[RunRecords]:
         """All runs, group by group."""
-        return [run for group in self.groups for run in group.runs]
+        return [run for _, run in self.named_runs]
+
+    @property
+    def named_runs(self) -> list[tuple[str, RunRecords]]:
+        """The same with what sentences call them."""
+        return [(f"{group.label} seed {run.seed}", run) for group in self.groups for run in group.runs]
 
 
 def contests_of(runs: Iterable[RunRecords]) -> list[Contest]:
     """Sort runs by data set and algorithm, in order of first appearance, then by what differs in their configs."""
     sets: dict[tuple[str, str], list[RunRecords]] = {}
     for run in runs:
-        sets.setdefault((run.data, _digest(run)), []).append(run)
-    names = [data for data, _ in sets]
-    return [
-        _contest(data if names.count(data) == 1 else f"{data} ({digest[:8] or 'no digest'})", members)
-        for (data, digest), members in sets.items()
-    ]
+        digest = _noted(run, "digest")
+        sets.setdefault(("" if digest else run.data, digest), []).append(run)
+    firsts = [members[0] for members in sets.values()]
+    return [_contest(title, members) for title, members in zip(_titles(firsts), sets.values(), strict=True)]
 
 
-def _digest(run: RunRecords) -> str:
-    """What tells data of the same name apart, if the run has noted it."""
+def _titles(runs: Sequence[RunRecords]) -> list[str]:
+    """The name of each run's data; of sets with one name with what differs in how they were made, or else a hash."""
+    titles = []
+    for run in runs:
+        made = [_data_settings(other) for other in runs if other.data == run.data]
+        keys = differing(made)
+        told = [describe(settings, {key: short_name(key, settings) for key in keys}) for settings in made]
+        if len(set(told)) == len(told):
+            titles.append(f"{run.data} {told[made.index(_data_settings(run))]}".strip())
+        else:
+            titles.append(f"{run.data} ({_noted(run, 'digest')[:8] or 'no digest'})")
+    return titles
+
+
+def _data_settings(run: RunRecords) -> dict[str, Any]:
+    """How data that is made here was made."""
+    return {key: value for key, value in settings_of(run.config).items() if key.startswith("data.glyphs.")}
+
+
+def _noted(run: RunRecords, what: str) -> str:
+    """What a run has noted of its data, if it has."""
     about = run.environment.get("data")
-    return str(about.get("digest") or "") if isinstance(about, dict) else ""
+    return str(about.get(what) or "") if isinstance(about, dict) else ""
 
 
 def _contest(title: str, runs: Sequence[RunRecords]) -> Contest:
@@ -81,13 +105,13 @@ def _contest(title: str, runs: Sequence[RunRecords]) -> Contest:
     for run in runs:
         key = (run.algorithm, run.target, fingerprint(settings_of(run.config)))
         members.setdefault(key, []).append(run)
-    notes: list[str] = []
-    groups = [Group(same[0].algorithm, tuple(_one_a_seed(same, notes))) for same in members.values()]
-    labels = labels_of([(group.algorithm, group.settings) for group in groups])
-    named = [Group(label, group.runs) for label, group in zip(labels, groups, strict=True)]
+    labels = labels_of([(same[0].algorithm, settings_of(same[0].config)) for same in members.values()])
+    notes = [note for label, same in zip(labels, members.values(), strict=True) for note in _several(label, same)]
+    named = [Group(label, _one_a_seed(same)) for label, same in zip(labels, members.values(), strict=True)]
     algorithms = list(dict.fromkeys(run.algorithm for run in runs))
     named.sort(key=lambda group: (algorithms.index(group.algorithm), _as_people_count(group.label)))
-    return Contest(title, runs[0].data, tuple(named), (*notes, *_missing_seeds(named)))
+    task = _noted(runs[0], "task") or runs[0].data
+    return Contest(title, task, tuple(named), (*notes, *_missing_seeds(named)))
 
 
 def _as_people_count(label: str) -> list[str | float]:
@@ -96,16 +120,22 @@ def _as_people_count(label: str) -> list[str | float]:
     return [float(part) if place % 2 else part for place, part in enumerate(parts)]
 
 
-def _one_a_seed(runs: Sequence[RunRecords], notes: list[str]) -> list[RunRecords]:
-    """Keep the longest run of each seed, and note where there were others."""
+def _one_a_seed(runs: Sequence[RunRecords]) -> tuple[RunRecords, ...]:
+    """Keep the longest run of each seed."""
     best: dict[int, RunRecords] = {}
     for run in runs:
         best[run.seed] = max(best.get(run.seed, run), run, key=lambda one: one.rounds)
-    for seed, kept in sorted(best.items()):
-        count = sum(run.seed == seed for run in runs)
-        if count > 1:
-            notes.append(f"{kept.label} was run {count} times with one config; the run with most rounds counts.")
-    return [best[seed] for seed in sorted(best)]
+    return tuple(best[seed] for seed in sorted(best))
+
+
+def _several(label: str, runs: Sequence[RunRecords]) -> list[str]:
+    """A sentence for each seed that was run more than once."""
+    counts = Counter(run.seed for run in runs)
+    return [
+        f"{label} seed {seed} was run {count} times with one config; the run with most rounds counts."
+        for seed, count in sorted(counts.items())
+        if count > 1
+    ]
 
 
 def _missing_seeds(groups: Sequence[Group]) -> list[str]:

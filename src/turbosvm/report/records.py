@@ -49,7 +49,7 @@ class RunRecords:
     environment: Mapping[str, Any] = field(default_factory=dict)
     stopped: str | None = None
     remarks: tuple[str, ...] = ()
-    """What was odd about its files, in sentences."""
+    """What was odd about its files, in sentences without its name."""
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], frame: pd.DataFrame, **others: Any) -> "RunRecords":
@@ -116,8 +116,12 @@ class RunRecords:
     @property
     def told(self) -> list[str]:
         """What the person should know of how it ended."""
-        diverged = [f"{self.label} diverged (its loss is not finite): try smaller learning rates."]
-        return [*self.remarks, *(diverged if self.diverged else [])]
+        return self.told_of(self.label)
+
+    def told_of(self, label: str) -> list[str]:
+        """The same under another name."""
+        diverged = [f"{label} diverged (its loss is not finite): try smaller learning rates."]
+        return [*(f"{label}: {remark}" for remark in self.remarks), *(diverged if self.diverged else [])]
 
 
 def read_run(folder: Path) -> RunRecords:
@@ -132,7 +136,6 @@ def read_run(folder: Path) -> RunRecords:
         reason = " ".join(str(error).split()).rstrip(".")
         raise TurboSVMError(f"'{folder}' is not a run's folder: {reason}.") from error
     name, seed = config["algorithm"]["name"], config["seed"]
-    remark = f"{name} seed {seed}: the last line of its records was cut off and is left out."
     return RunRecords(
         name,
         data_name(config),
@@ -142,7 +145,7 @@ def read_run(folder: Path) -> RunRecords:
         config,
         environment,
         stopped,
-        (remark,) if cut else (),
+        ("the last line of its records was cut off and is left out.",) if cut else (),
     )
 
 

@@ -14,7 +14,7 @@ from turbosvm.report.paper import PaperFigure, paper_figure_of
 from turbosvm.report.reading import BASELINE
 from turbosvm.report.records import RunRecords
 from turbosvm.report.student import Interval, interval
-from turbosvm.report.text import NOTHING, spread
+from turbosvm.report.text import spread
 
 ROUNDS = "rounds"
 METRICS = ("accuracy", "macro_f1", "mcc")
@@ -50,7 +50,7 @@ class Estimate:
     def __str__(self) -> str:
         if self.above is not None:
             return f">{self.above}"
-        return spread(self.values, self.counts) if self.values else NOTHING
+        return spread(self.values, self.counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ def results_of(contest: Contest, at: int | None = None, baseline: str | None = N
             one.group,
             estimates[place],
             frozenset(measure for measure in MEASURES if (place, measure) in best),
-            *_beside(one.group, contest.data),
+            *_beside(one.group, contest.task),
             _paired(one, _opponent(one, measured, against)),
         )
         for place, one in enumerate(measured)
@@ -166,9 +166,9 @@ def _best(tasks: Sequence[Hashable], estimates: Sequence[dict[str, Estimate]]) -
     return best
 
 
-def _beside(group: Group, data: str) -> tuple[dict[str, PaperFigure], dict[str, Estimate]]:
+def _beside(group: Group, task: str) -> tuple[dict[str, PaperFigure], dict[str, Estimate]]:
     """The paper's figures for this group, where it has any and the runs went so far; and ours, at the same round."""
-    found = {measure: paper_figure_of(group.runs[0].config, data, measure) for measure in MEASURES}
+    found = {measure: paper_figure_of(group.runs[0].config, task, measure) for measure in MEASURES}
     if not any(found.values()):
         return {}, {}
     ours = _Measured(group, PAPER_ROUND).estimates()
@@ -212,27 +212,27 @@ def _paired(one: _Measured, other: _Measured | None) -> dict[str, Interval]:
 
 def _notes(contest: Contest, at: int, asked: bool) -> list[str]:
     """What the person should know: of the runs, and of the round that the metrics are at."""
-    notes = list(contest.notes)
-    for run in contest.runs:
-        stopped = [f"{run.label} stopped. {run.stopped}"] if run.stopped else []
-        notes += [*stopped, *run.told]
+    notes, runs = list(contest.notes), contest.named_runs
+    for name, run in runs:
+        stopped = [f"{name} stopped. {run.stopped}"] if run.stopped else []
+        notes += [*stopped, *run.told_of(name)]
     going = []
-    for run in contest.runs:
+    for name, run in runs:
         wanted = run.config.get("rounds")
         if isinstance(wanted, int) and run.rounds < wanted and not run.stopped:
-            going.append(f"{run.label} ({run.rounds} of {wanted} rounds)")
+            going.append(f"{name} ({run.rounds} of {wanted} rounds)")
     if going:
         notes.append(f"Not finished: {_some(going)}.")
-    shortest = min(contest.runs, key=lambda run: run.rounds)
-    if not asked and at < max(run.rounds for run in contest.runs):
+    if not asked and at < max(run.rounds for _, run in runs):
+        name, shortest = min(runs, key=lambda named: named[1].rounds)
         notes.append(
             f"Metrics are at round {at}, the last at which all runs were evaluated; "
-            f"the shortest, {shortest.label}, has {shortest.rounds} rounds."
+            f"the shortest, {name}, has {shortest.rounds} rounds."
         )
-    left_out = [run.label for run in contest.runs if run.rounds < at]
+    left_out = [name for name, run in runs if run.rounds < at]
     if left_out:
         notes.append(f"Not in the metrics at round {at}, as they ended before: {_some(left_out)}.")
-    between = [run.label for run in contest.runs if run.rounds >= at and at not in run.points["round"]]
+    between = [name for name, run in runs if run.rounds >= at and at not in run.points["round"]]
     if between:
         notes.append(f"Not evaluated at round {at}, so the evaluation before it counts: {_some(between)}.")
     return notes

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from turbosvm.evaluation.milestones import RoundsToTarget
+from turbosvm.report.layout import TITLES
 from turbosvm.report.records import RunRecords
+from turbosvm.report.results import rounds_estimate
 from turbosvm.report.text import spread
-
-COLUMNS = {"accuracy": "accuracy %", "macro_f1": "macro F1 %", "mcc": "MCC %"}
 
 
 def summary(runs: Iterable[RunRecords]) -> pd.DataFrame:
@@ -33,14 +32,7 @@ def _row(algorithm: str, runs: Sequence[RunRecords], begun: int) -> dict[str, st
     row = {
         "algorithm": algorithm,
         "seeds": str(begun) if len(runs) == begun else f"{len(runs)} of {begun}",
-        f"rounds to {100 * first.target:g}%": rounds_cell([run.rounds_to() for run in runs]),
+        f"rounds to {100 * first.target:g}%": str(rounds_estimate([run.rounds_to() for run in runs])),
         "at round": str(ends[0]) if len(ends) == 1 else f"{ends[0]} to {ends[-1]}",
     }
-    return row | {title: spread([100 * run.final[name] for run in runs]) for name, title in COLUMNS.items()}
-
-
-def rounds_cell(milestones: Sequence[RoundsToTarget]) -> str:
-    """Mean ± std of the rounds; ">T" as soon as one seed did not get there, as a mean would then flatter."""
-    if all(milestone.reached for milestone in milestones):
-        return spread([milestone.rounds for milestone in milestones], counts=True)
-    return f">{max(milestone.rounds for milestone in milestones if not milestone.reached)}"
+    return row | {title: spread([100 * run.final[name] for run in runs]) for name, title in TITLES.items()}

@@ -1,6 +1,7 @@
 """Numbers as tables show them."""
 
 from collections.abc import Sequence
+from math import isfinite
 from statistics import fmean, stdev
 
 NOTHING = "\N{EN DASH}"
@@ -20,7 +21,12 @@ def signed(value: float) -> str:
 
 
 def spread(values: Sequence[float], counts: bool = False) -> str:
-    """Mean ± sample standard deviation, or the value alone where there is one, which is whole if it counts things."""
+    """Mean ± sample standard deviation, or the value alone where there is one, which is whole if it counts things.
+
+    There is neither of what is no number.
+    """
+    if not values or not all(map(isfinite, values)):
+        return NOTHING
     if len(values) > 1:
         return f"{number(fmean(values))} ± {number(stdev(values))}"
     return number(values[0], 0 if counts else 1)
