@@ -22,7 +22,7 @@ from turbosvm.errors import TurboSVMError, unknown
 from turbosvm.evaluation.milestones import RoundsToTarget
 from turbosvm.experiment.config import Config
 from turbosvm.experiment.grid import Changes, make_sweep, read_sweep
-from turbosvm.experiment.jobs import carry_out_runs, check_engine
+from turbosvm.experiment.jobs import carry_out_runs, check_engine, refuse_import
 from turbosvm.experiment.layers import merge_layers, named, nest
 from turbosvm.experiment.resolve import refuse_another, resolve_config
 from turbosvm.experiment.runner import Outcome, reopen_run, run_experiment, run_on
@@ -34,8 +34,8 @@ from turbosvm.report.groups import contests_of
 from turbosvm.report.numbers import numbers_of
 from turbosvm.report.reading import gather
 from turbosvm.report.records import RunRecords, read_run
-from turbosvm.report.results import results_of
-from turbosvm.report.tables import summary
+from turbosvm.report.results import Results, results_of
+from turbosvm.report.tables import results_frame, summary
 from turbosvm.trackers.tracker import Tracker
 
 
@@ -223,9 +223,17 @@ class Swept:
 
     @property
     def table(self) -> pd.DataFrame:
+        """A row for each setting: rounds to target and metrics, mean ± std over seeds, as text."""
+        return results_frame(self._results)
+
+    @property
+    def numbers(self) -> pd.DataFrame:
         """A row for each setting and measure: mean and spread over seeds, the paper's figure, the paired difference."""
-        evaluated = [run for run in self.runs if run.points]
-        return numbers_of([results_of(contest) for contest in contests_of(evaluated)])
+        return numbers_of(self._results)
+
+    @property
+    def _results(self) -> list[Results]:
+        return [results_of(contest) for contest in contests_of(run for run in self.runs if run.points)]
 
 
 def sweep(
@@ -251,6 +259,7 @@ def sweep(
         >>> print(swept.table)
     """
     check_engine(engine)
+    refuse_import(jobs)
     overrides = merge_layers(nest(key, value) for key, value in settings.items())
     changes = Changes(overrides, threads=threads_for(jobs))
     made = make_sweep(content, changes) if isinstance(content, Mapping) else read_sweep(Path(content), changes)
@@ -262,6 +271,11 @@ def sweep(
             raise KeyboardInterrupt
         if ended.failed:
             failed[ended.path.name] = ended.failed
+    if failed and not any(run.done for run in planned):
+        first, why = next(iter(failed.items()))
+        raise TurboSVMError(f"All of the {len(failed)} runs in '{root}' failed; the first, {first}: {why}")
+    for name, why in failed.items():
+        warnings.warn(f"{name} failed: {why}", stacklevel=2)
     begun = [run.path for run in planned if run.begun]
     runs = [read_run(path) for path in begun]
     if any(run.final for run in runs):

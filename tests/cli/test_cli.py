@@ -118,7 +118,7 @@ def test_settings_from_a_file(tmp_path: Path) -> None:
         (("run", "fedagv"), "Unknown algorithm 'fedagv'; allowed: centralised, fafed, fedadagrad, "),
         (("compare", "fedavg", "fedprix"), "Unknown algorithm 'fedprix'; allowed:"),
         (("run", "fedavg", "--data", "glyps"), "Unknown data set 'glyps'; allowed: glyphs,"),
-        (("run", "fedavg", "--data", "~nobody/x"), "Unknown data set '~nobody/x'; allowed: glyphs,"),
+        (("run", "fedavg", "--data", "~nobody/x"), "There is no data folder '~nobody/x'."),
         (("run", "fedavg", "--data", "x" * 300), "Unknown data set 'xxx"),
         (("run", "fedavg", "--preset", "femnst"), "Unknown preset 'femnst'; allowed: celeba, femnist,"),
         (("run", "fedavg", "--preset", "femnist"), "The task 'femnist' needs its data"),
@@ -194,6 +194,24 @@ def test_ctrl_c_keeps_the_records_so_far(tmp_path: Path) -> None:
     assert (found[0].parent / "model.safetensors").is_file()
 
 
+def test_sigterm_keeps_a_checkpoint(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "turbosvm", "run", "fedavg", *OWN[:-1], "100000", "--set", "evaluate_every=50"]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and running.poll() is None:
+        if any(file.stat().st_size > 20_000 for file in (tmp_path / "runs").glob("*/fedavg-seed0/records.jsonl")):
+            break
+        time.sleep(0.1)
+    running.terminate()
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130, err
+    assert "Stopped; go on with: turbosvm resume runs/" in out
+    (run,) = (tmp_path / "runs").glob("*/fedavg-seed0")
+    rounds = len((run / "records.jsonl").read_text().splitlines())
+    newest = max(int(file.stem.removeprefix("round-")) for file in (run / "checkpoints").glob("round-*.json"))
+    assert newest in (rounds, rounds - 1)  # it may come just after a record
+
+
 def test_resume_finishes_what_was_stopped_and_what_had_not_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -221,7 +239,10 @@ def test_resume_finishes_what_was_stopped_and_what_had_not_begun(
     for name in ("fedavg-seed0", "fedavgm-seed0"):
         assert len((root / name / "records.jsonl").read_text().splitlines()) == 6
     assert turbosvm("resume", str(root / "fedavg-seed0")) == 0
-    assert "round" not in capsys.readouterr().out.split("algorithm")[0]
+    before, table = capsys.readouterr().out.split("algorithm")
+    assert "fedavg seed 0: finished before" in before
+    assert "fedavgm" in table  # the comparison's, of all its runs
+    assert not (root / "fedavg-seed0" / "table.md").exists()
 
 
 def test_resume_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

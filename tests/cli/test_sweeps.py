@@ -8,7 +8,7 @@ import yaml
 from tests.conftest import turbosvm
 from turbosvm.data import store
 from turbosvm.data.federated import FederatedData
-from turbosvm.experiment.grid import Changes, read_sweep
+from turbosvm.experiment.grid import Changes, make_sweep, read_sweep
 from turbosvm.experiment.ready import about, ready_sweeps
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -64,9 +64,11 @@ def test_the_files_hold_what_the_paper_did() -> None:
 
 
 def test_changes_narrow_a_table() -> None:
-    changes = Changes({"rounds": 5}, {"preset": ["celeba"], "seed": [3, 4]}, {"celeba": "mine"})
+    changes = Changes({"rounds": 5}, {"preset": ["celeba"]}, [3, 4], {"celeba": "mine"})
     runs = read_sweep(ready_sweeps()["rounds"], changes).configs
     assert len(runs) == 7 * 2
+    assert {run.seed for run in runs} == {3, 4}
+    assert {run.seed for run in make_sweep({"set": {"rounds": 2}}, changes).configs} == {3, 4}
     assert {(run.data.name, run.rounds) for run in runs} == {("mine", 5)}
 
 

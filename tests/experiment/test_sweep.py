@@ -22,7 +22,7 @@ from turbosvm.data import store
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.folder import RunFolder, recorded
-from turbosvm.experiment.grid import Sweep, make_sweep
+from turbosvm.experiment.grid import Changes, Sweep, make_sweep, read_sweep
 from turbosvm.experiment.jobs import Cluster, in_processes, needs_of, on_ray, one_by_one
 from turbosvm.experiment.runner import adopt, is_finished, reopen_run, run_on
 from turbosvm.experiment.sweep import Ended, Planned, do_run, make_ready, plan_sweep
@@ -329,7 +329,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert turbosvm("sweep", "mine.yaml", "--dry-run") == 0
     shown = capsys.readouterr().out
     assert "blobs: 20 users, " in shown
-    assert "4 runs in runs/mine: 0 done, 4 to do, 12 rounds in all" in shown
+    assert "4 runs in runs/mine: 0 done, 4 to do, with 12 rounds\n" in shown
     assert "to do  turbosvm seed 1  in turbosvm-seed1-" in shown
     assert not (tmp_path / "runs").exists()
     assert turbosvm("sweep", "mine.yaml", "--set", "rounds=2") == 0
@@ -347,6 +347,30 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert turbosvm("sweep", "mine.yaml", "--set", "model=sweep_models:Faulty", "--set", "on_bad_client=abort") == 1
     shown = capsys.readouterr().out
     assert "4 of 4 runs failed; the same command tries them again" in shown
+
+
+def test_a_dry_run_tells_how_far_runs_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = {
+        "set": sweep_settings("Net"),
+        "grid": {"algorithm": ["fedavg"], "turbosvm.head.kernel": ["linear", "rbf"]},
+    }
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content))
+    assert turbosvm("sweep", "mine.yaml", "--seeds", "0") == 0
+    second, third = planned(read_sweep(Path("mine.yaml"), Changes(seeds=[1, 2])), Path("runs") / "mine")
+    with pytest.raises(ZeroDivisionError):
+        run_on(reopen_run(second.path), lambda record: 1 // (2 - record["round"]))
+    (third.path / "stopped.txt").touch()
+    capsys.readouterr()
+    assert turbosvm("sweep", "mine.yaml", "--seeds", "0,1,2,3", "--dry-run") == 0
+    shown = capsys.readouterr().out
+    combined = "(8 combinations, of which 4 mean the same as others)"
+    assert f"4 runs in runs/mine {combined}: 1 done, 3 to do, with 7 rounds\n" in shown
+    states = ("done", "stopped after round 2", "failed", "to do")
+    for seed, state in enumerate(states):
+        assert f"\n{state:21}  fedavg seed {seed}  in fedavg-seed{seed}-" in shown
+    (tmp_path / "nothing.yaml").write_text("# to be filled in\n")
+    assert turbosvm("sweep", "nothing.yaml") == 2
+    assert "In nothing.yaml: there is nothing; a sweep has 'set', 'grid' or 'runs'." in capsys.readouterr().err
 
 
 def test_resume_in_a_sweeps_folder_averages_seeds_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -401,15 +425,35 @@ def test_ctrl_c_while_processes_start_is_quiet(tmp_path: Path) -> None:
 
 
 def test_from_python(tmp_path: Path) -> None:
-    content = {"name": "mine", "set": sweep_settings("Net"), "grid": {"algorithm": ["fedavg", "fedavgm"]}}
+    content: dict[str, Any] = {"name": "mine", "set": sweep_settings("Net")}
+    content["grid"] = {"algorithm": ["fedavg", "fedavgm"]}
     swept = package.sweep(content, out=tmp_path / "out", rounds=2)
     assert swept.folder == tmp_path / "out" / "mine"
     assert repr(swept) == f"Swept(2 runs in '{tmp_path}/out/mine')"
     assert [(run.algorithm, run.final["round"]) for run in swept.runs] == [("fedavg", 2), ("fedavgm", 2)]
     assert set(swept.table["algorithm"]) == {"fedavg", "fedavgm"}
-    assert {"measure", "mean", "std"} <= set(swept.table.columns)
+    assert {"seeds", "rounds to 60%", "accuracy %"} <= set(swept.table.columns)
+    assert {"measure", "mean", "std"} <= set(swept.numbers.columns)
+    assert repr(swept.runs[0]) == "RunRecords(fedavg seed 0 on blobs, 2 rounds)"
     assert (swept.folder / "report" / "index.html").is_file()
     (tmp_path / "faulty").touch()
-    again = package.sweep(content, out=tmp_path / "out", model="sweep_models:Faulty", on_bad_client="abort")
+    with pytest.raises(
+        TurboSVMError, match=r"All of the 2 runs in '.*mine' failed; the first, fedavg-seed0-.*all gone"
+    ):
+        package.sweep(content, out=tmp_path / "out", model="sweep_models:Faulty", on_bad_client="abort")
+    content["grid"]["model"] = ["sweep_models:Net", "sweep_models:Faulty"]
+    with pytest.warns(UserWarning, match=r"fedavgm?-seed0-\w+ failed: .*all gone"):
+        again = package.sweep(content, out=tmp_path / "out", rounds=2, on_bad_client="abort")
     assert len(again.failed) == 2
     assert all("all gone" in why for why in again.failed.values())
+
+
+def test_a_script_without_a_guard_is_told_of_it(tmp_path: Path) -> None:
+    settings = {**sweep_settings("Net"), "rounds": 1}
+    script = f"import turbosvm\nturbosvm.sweep({{'set': {settings!r}, 'grid': {{'seed': [0, 1]}}}}, jobs=2)\n"
+    (tmp_path / "unguarded.py").write_text(script)
+    ran = subprocess.run([sys.executable, "unguarded.py"], capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 1
+    assert 'must be called under `if __name__ == "__main__":`' in ran.stderr
+    assert ran.stderr.count("Traceback") == 1  # the script's own
+    assert "All of the 2 runs" in ran.stderr.splitlines()[-1]

@@ -123,4 +123,4 @@ def test_mistakes_are_one_sentence(tmp_path: Path) -> None:
             gather([place])
         assert sentence in str(refused.value)
     write_run(tmp_path / "whole", config_of(seed=1), [0.5])
-    assert gather([tmp_path]).notes == ("fedavg seed 0 did not come as far as an evaluation and is left out.",)
+    assert gather([tmp_path]).notes == (f"'{begun}' did not come as far as an evaluation and is left out.",)

@@ -1,7 +1,8 @@
 """The `turbosvm` command. A mistake ends with status 2 and one sentence, Ctrl-C with status 130; no tracebacks."""
 
+import signal
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -43,8 +44,13 @@ def _top(
     pass
 
 
+def _interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; SIGTERM, by which clusters and containers end processes, does what Ctrl-C does."""
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         app()
     except TurboSVMError as error:

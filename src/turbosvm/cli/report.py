@@ -35,8 +35,9 @@ def make_report(
     at: int | None,
     baseline: str | None,
     console: "Console",
+    quiet: bool = False,
 ) -> None:
-    """Write a report of runs into a folder, and print its tables."""
+    """Write a report of runs into a folder, and print its tables, unless it is to be done quietly."""
     from rich.text import Text
 
     from turbosvm.cli.terminal import print_cells, say
@@ -48,7 +49,7 @@ def make_report(
     gathered = gather(runs)
     many = work_out(gathered, at, baseline)
     write_report(many, gathered.notes, out)
-    for results in many:
+    for results in [] if quiet else many:
         for table in tables_of(results):
             console.print(Text(table.caption))
             shown = table.rows[:MOST_ROWS]
@@ -56,6 +57,6 @@ def make_report(
             print_cells(table.columns, rows, console)
             if len(table.rows) > MOST_ROWS:
                 console.print(f"{len(table.rows) - MOST_ROWS} more rows are in {out / TABLES}.", markup=False)
-    for note in (*gathered.notes, *notes_of(many)):
+    for note in () if quiet else (*gathered.notes, *notes_of(many)):
         say(note, console)
     say(f"Page, tables and pictures: {out / PAGE}", console)

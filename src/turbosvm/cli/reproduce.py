@@ -15,7 +15,7 @@ def reproduce(
         list[str] | None,
         typer.Option("--data", "-d", metavar="TASK=DATA", help="A task's data; without any, all that is prepared."),
     ] = None,
-    seeds: Annotated[str | None, typer.Option(help="Seeds, with commas between them.")] = None,
+    seeds: sweep.Seeds = None,
     rounds: options.Rounds = None,
     at: Annotated[int | None, typer.Option("--at", help="Round that metrics are at.")] = None,
     jobs: sweep.Jobs = None,
@@ -37,9 +37,9 @@ def reproduce(
             typer.echo(f"{name:10} {about(each)}")
         return
     file, places = find_ready(table), _parse_data(data or [])
-    grid = {"preset": list(places) or _prepared()} | ({"seed": parse_seeds(seeds)} if seeds else {})
+    grid, wanted = {"preset": list(places) or _prepared()}, parse_seeds(seeds) if seeds else None
     overrides = merge_layers([parse_assignments(assign or ()), {"rounds": rounds} if rounds else {}])
-    made = read_sweep(file, Changes(overrides, grid, places, threads_for(jobs)))
+    made = read_sweep(file, Changes(overrides, grid, wanted, places, threads_for(jobs)))
     carry_out(made, out, jobs, engine, dry_run, at)
 
 
@@ -51,6 +51,8 @@ def _parse_data(words: list[str]) -> dict[str, str]:
     for word in words:
         task, sign, place = word.partition("=")
         if task not in _tasks():
+            if "/" in word:
+                raise TurboSVMError(f"'{word}' is to stand in for which task? Say so: --data femnist={word}")
             raise unknown("task of the paper", task, _tasks())
         if task in places:
             raise TurboSVMError(f"There are two --data for {task}; give one.")

@@ -10,7 +10,7 @@ from turbosvm.cli import options
 
 def resume(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Folders of runs, or folders that hold such, at any depth.")
+        list[Path], typer.Argument(metavar="RUN", help="Folders of runs, or folders that hold such, at any depth.")
     ],
     data: options.Data = None,
 ) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -70,14 +71,22 @@ def go_on(folders: Sequence[Path], data: str | None = None) -> None:
         except TurboSVMError as error:
             worst = _put_up_with(error, len(paths), console)
             continue
-        roots.setdefault(path if path in given else path.parent, {})[path] = config
+        roots.setdefault(path if path in given and not _has_table(path.parent) else path.parent, {})[path] = config
     for root, runs in roots.items():
+        if len(roots) > 1 and all(map(is_finished, runs)):
+            say(f"{root}: finished before", console)
+            continue
         in_order = dict(sorted(runs.items(), key=lambda run: ((run[0] / "config.yaml").stat().st_mtime_ns, run[0])))
         own = build_data(next(iter(runs.values())).data.model_copy(update={"name": data})) if data else None
         worst = max(worst, _go_through(in_order, root, console, own, len(paths)))
         if worst == STOPPED:
             break
     _end_with(worst, folders, data, console)
+
+
+def _has_table(folder: Path) -> bool:
+    """Whether a table or a report was made of all runs in a folder."""
+    return (folder / "table.md").exists() or (folder / "report").exists()
 
 
 STOPPED = 130
@@ -111,6 +120,7 @@ def _go_through(
         for path, label in labels.items():
             if is_finished(path):
                 display.pass_over(label)
+                say(f"{label}: finished before", console)
                 continue
             try:
                 prepared = reopen_run(path, data)
@@ -130,7 +140,8 @@ def _go_through(
                 worst = 1
     if worst == STOPPED:
         say("Stopped; what there is so far:", console)
-    for sentence in (*told, *_show_all([path for path in runs if last_record(path)], root, console)):
+    shown = list(runs) if root in runs else find_runs([root])  # a table is of all runs in its folder
+    for sentence in (*told, *_show_all([path for path in shown if last_record(path)], root, console)):
         say(sentence, console)
     return worst
 
@@ -145,7 +156,10 @@ def _introduce(prepared: Prepared, label: str, console: Console) -> None:
 
 def _show_all(paths: Sequence[Path], root: Path, console: Console) -> list[str]:
     """Print the table of runs, where settings differ a report's; return what the person should know of them."""
-    runs = [read_run(path) for path in paths]
+    runs: list[RunRecords] = []
+    for path in paths:
+        with suppress(TurboSVMError):  # what is broken has been said
+            runs.append(read_run(path))
     groups = [group for contest in contests_of(run for run in runs if run.points) for group in contest.groups]
     if len({group.algorithm for group in groups}) == len(groups):
         show(runs, root, console)

@@ -11,6 +11,7 @@ Jobs = Annotated[
     int | None,
     typer.Option("--jobs", "-j", min=1, help="Runs at a time, in processes of their own; else one after another."),
 ]
+Seeds = Annotated[str | None, typer.Option(help="Seeds, with commas between them.")]
 Where = Annotated[str, typer.Option("--engine", help="Who carries runs out: local, or ray (a cluster).")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List the runs and what is done of them, and end.")]
 
@@ -19,15 +20,20 @@ def sweep(
     file: Annotated[Path, typer.Argument(help="A YAML file with 'set' and 'grid'.")],
     jobs: Jobs = None,
     engine: Where = "local",
+    rounds: options.Rounds = None,
+    seeds: Seeds = None,
     assign: options.Assignments = None,
     dry_run: DryRun = False,
     out: options.Out = Path("runs"),
 ) -> None:
     """Run every combination of a grid; what is done is skipped, what was stopped goes on, what failed is retried."""
+    from turbosvm.cli.seeds import parse_seeds
     from turbosvm.cli.sweeping import carry_out
     from turbosvm.experiment.grid import Changes, read_sweep
-    from turbosvm.experiment.layers import parse_assignments
+    from turbosvm.experiment.layers import merge_layers, parse_assignments
     from turbosvm.experiment.sweep import threads_for
 
-    made = read_sweep(file, Changes(parse_assignments(assign or ()), threads=threads_for(jobs)))
+    overrides = merge_layers([parse_assignments(assign or ()), {"rounds": rounds} if rounds else {}])
+    wanted = parse_seeds(seeds) if seeds else None
+    made = read_sweep(file, Changes(overrides, seeds=wanted, threads=threads_for(jobs)))
     carry_out(made, out, jobs, engine, dry_run)

@@ -22,15 +22,16 @@ MOST_NAMED = 3
 class SweepDisplay:
     """Follows runs by what they write, so that it does not matter who carries them out."""
 
-    def __init__(self, runs: Sequence[Planned], labels: Mapping[Path, str], console: Console) -> None:
+    def __init__(self, runs: Sequence[Planned], done: int, labels: Mapping[Path, str], console: Console) -> None:
+        """Follow the runs that are left, beside those that were done before."""
         self._console, self._live = console, console.is_terminal
         self._runs, self._labels = {run.path: run for run in runs}, labels
         self._seen: dict[Path, tuple[int, int]] = {}  # the size of its records when last looked at, and its round
         self._tasks: dict[Path, TaskID] = {}
-        self._counts = {"done": 0, "failed": 0}
+        self._counts, self._all = {"done": done, "failed": 0}, done + len(runs)
         self._total = sum(run.config.rounds for run in runs)
-        self._began = perf_counter()
-        self._told, self._before = self._began - QUIET_SECONDS * 2 / 3, 0
+        self._told = perf_counter() - QUIET_SECONDS * 2 / 3
+        self._first: tuple[float, int] | None = None  # when the first new round was seen, and how many there were then
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
@@ -47,7 +48,6 @@ class SweepDisplay:
         for path in self._runs:  # those that were stopped go on when it is their turn
             if record := last_record(path):
                 self._seen[path] = (path / "records.jsonl").stat().st_size, int(record["round"])
-        self._before = self._rounds_done
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -89,6 +89,7 @@ class SweepDisplay:
     def _show(self, path: Path, record: dict[str, Any], size: int = 0) -> None:
         run, number = self._runs[path], int(record["round"])
         self._seen[path] = size, number
+        self._first = self._first or (perf_counter(), self._rounds_done)
         accuracy = record.get("accuracy")
         news = f"round {number}/{run.config.rounds}" + (f"  accuracy {accuracy:.1%}" if accuracy is not None else "")
         if path not in self._tasks:
@@ -103,19 +104,22 @@ class SweepDisplay:
     @property
     def _sum(self) -> str:
         failed = f", {self._counts['failed']} failed" if self._counts["failed"] else ""
-        return f"{self._counts['done']}/{len(self._runs)} runs done{failed}"
+        return f"{self._counts['done']}/{self._all} runs done{failed}"
 
     def _tell(self) -> None:
         """Say in a log, now and then, how far all of it is."""
         now, done = perf_counter(), self._rounds_done
-        if self._live or now - self._told < QUIET_SECONDS or done <= self._before:
-            return
-        self._told = now
-        left = (now - self._began) / (done - self._before) * (self._total - done)
-        say(
-            f"{self._sum}, {done:,} of {self._total:,} rounds, about {in_words(left)} left; at work: {self._at_work}",
-            self._console,
-        )
+        if not self._live and now - self._told >= QUIET_SECONDS and self._first:
+            self._told = now
+            left = self._time_left(now, done)
+            say(f"{self._sum}, {done:,} of {self._total:,} rounds{left}; at work: {self._at_work}", self._console)
+
+    def _time_left(self, now: float, done: int) -> str:
+        """From the rounds since the first new one, as the start of processes tells nothing of the rest."""
+        if self._first is None or done <= self._first[1]:
+            return ""
+        began, before = self._first
+        return f", about {in_words((now - began) / (done - before) * (self._total - done))} left"
 
     @property
     def _at_work(self) -> str:

@@ -25,11 +25,11 @@ def carry_out(
     engine: str,
     dry_run: bool = False,
     at: int | None = None,
-    tolerant: bool = False,
+    search: bool = False,
 ) -> list[Planned]:
     """Carry out what is left of a sweep in `out/NAME`, then show what came of it; return its runs.
 
-    `tolerant` if runs may fail, as those with too large a learning rate do.
+    Of a `search`, runs may fail, as those with too large a learning rate do, and the tables are for who asks for them.
     """
     console, root = Console(), out / sweep.name
     check_engine(engine)
@@ -37,16 +37,17 @@ def carry_out(
         planned = plan_sweep(sweep, root, on_progress)
     labels = run_labels({run.path: run.config for run in planned})
     left = [run for run in planned if not run.done]
-    to_do = {run.path for run in left}
-    _introduce(planned, left, root, console)
+    _introduce(sweep, planned, left, root, console)
     if dry_run:
-        for run in planned:
-            say(f"{'to do' if run.path in to_do else 'done '}  {labels[run.path]}  in {run.path.name}", console)
+        states = {run.path: run.state for run in planned}
+        wide = max(map(len, states.values()))
+        for path, state in states.items():
+            say(f"{state:{wide}}  {labels[path]}  in {path.name}", console)
         raise typer.Exit
     ready = make_ready(planned)
     ends: list[Ended] = []
     stopped = False
-    with SweepDisplay(left, labels, console) as display:
+    with SweepDisplay(left, len(planned) - len(left), labels, console) as display:
         try:
             for ended in carry_out_runs(ready, jobs, engine, display.watch, display.look):
                 display.end(ended)
@@ -59,7 +60,7 @@ def carry_out(
         if stopped:
             say("Stopped; what there is so far:", console)
         try:
-            make_report(begun, root / "report", at, None, console)
+            make_report(begun, root / "report", at, None, console, quiet=search and not stopped)
         except TurboSVMError as error:
             if not (stopped or failed):
                 raise
@@ -68,8 +69,8 @@ def carry_out(
     if stopped:
         say("Stopped; the same command goes on.", console)
         raise typer.Exit(130)
-    if failed and not tolerant:
-        say(f"{len(failed)} of {len(planned)} runs failed; the same command tries them again.", console)
+    if failed and not search:
+        say(f"{len(failed)} of {_runs(len(planned))} failed; the same command tries them again.", console)
         raise typer.Exit(1)
     return planned
 
@@ -84,12 +85,19 @@ def _tell_remarks(ends: Sequence[Ended], labels: Mapping[Path, str], console: Co
         say(f"{names[0] if len(names) == 1 else f'{len(names)} runs'}: {remark}", console)
 
 
-def _introduce(planned: Sequence[Planned], left: Sequence[Planned], root: Path, console: Console) -> None:
+def _runs(count: int) -> str:
+    return f"{count:,} run{'' if count == 1 else 's'}"
+
+
+def _introduce(sweep: Sweep, planned: Sequence[Planned], left: Sequence[Planned], root: Path, console: Console) -> None:
     """Say how much there is to do, on which data."""
     sets = {id(data_of(run.config.data)): run.config.data for run in planned}
     for config in sets.values():
         data = data_of(config)
         where = f" ({config.name})" if config.name != data.name else ""
         say(f"{data.name}: {len(data.users):,} users, {int(data.counts.sum()):,} samples{where}", console)
-    rounds = f", {sum(run.config.rounds for run in left):,} rounds in all" if left else ""
-    say(f"{len(planned)} runs in {root}: {len(planned) - len(left)} done, {len(left)} to do{rounds}", console)
+    same = sweep.combinations - len(planned)
+    alike = f" ({sweep.combinations:,} combinations, of which {same:,} mean the same as others)" if same else ""
+    rounds = f", with {sum(run.rounds_left for run in left):,} rounds" if left else ""
+    done = len(planned) - len(left)
+    say(f"{_runs(len(planned))} in {root}{alike}: {done:,} done, {len(left):,} to do{rounds}", console)

@@ -52,7 +52,7 @@ def carry_out(
 
     def search(content: Layer, name: str) -> list[Planned]:
         made = make_sweep(content, changes, "the search", f"tune-{preset}/{name}")
-        return carry_out_sweep(made, out, jobs, engine, tolerant=True)
+        return carry_out_sweep(made, out, jobs, engine, search=True)
 
     scores = accuracies(search(client_search(preset, {}, wanted, tried), "client"), [CLIENT])
     (client_rate,) = best_of(scores)

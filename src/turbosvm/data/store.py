@@ -67,6 +67,8 @@ def place_for(name: str) -> Path:
 
 def no_such_set(name: str) -> TurboSVMError:
     """Build the error for a name under which there is no data, with the names that there are."""
+    if "/" in name and not Path(name).exists():
+        return TurboSVMError(f"There is no data folder '{name}'.")
     names = [folder.name for folder in prepared() if not folder.name.startswith("glyphs-")]
     return unknown("data set", name, ["glyphs", *names, "the path of a data folder"])
 

@@ -38,7 +38,7 @@ def _whole_data(config: DataConfig, on_progress: Progress | None) -> FederatedDa
     if config.name in PRESETS:
         raise TurboSVMError(
             f"The task '{config.name}' needs its data: prepare it (turbosvm data prepare {config.name} --from PLACE), "
-            "or give the path of a data folder (--data FOLDER)."
+            f"or give the path of a data folder (--data FOLDER; in reproduce, --data {config.name}=FOLDER)."
         )
     refuse_own(config.name, "data")
     raise store.no_such_set(config.name)

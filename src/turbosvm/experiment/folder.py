@@ -43,6 +43,8 @@ class RunFolder:
     @classmethod
     def reopen(cls, path: Path) -> "RunFolder":
         """Open the folder of a run that has begun."""
+        if not path.is_dir():
+            raise TurboSVMError(f"There is no folder '{path}'.")
         for name in ("config.yaml", "environment.json"):
             if not (path / name).is_file():
                 raise TurboSVMError(f"'{path}' is not a run's folder: there is no {name} in it.")

@@ -39,6 +39,8 @@ class Sweep:
 
     name: str
     configs: tuple[Config, ...]
+    combinations: int
+    """How many the grid has; some may mean the same."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class Changes:
     """Settings that win over all others."""
     grid: Mapping[str, list[Any]] = field(default_factory=dict)
     """Lists in the place of those that the sweep has under the same keys."""
+    seeds: list[int] | None = None
+    """Of every run, whether or not the sweep has some."""
     data: Mapping[str, str] = field(default_factory=dict)
     """The data of a preset, in the place of the one it names."""
     threads: int | None = None
@@ -65,6 +69,8 @@ def make_sweep(
 ) -> Sweep:
     """Resolve every run of a sweep."""
     changes = changes or Changes()
+    if not content:
+        raise TurboSVMError(f"In {where}: there is nothing; a sweep has 'set', 'grid' or 'runs'.")
     blocks = [_changed(block, changes) for block in _blocks(content, where)]
     count = sum(prod(len(values) for values in block["grid"].values()) for block in blocks)
     if count > MOST_RUNS:
@@ -74,7 +80,7 @@ def make_sweep(
         for point in _points(block["grid"]):
             config = _resolve(block, point, where, changes)
             configs.setdefault(json.dumps(config.model_dump(), sort_keys=True, default=str), config)
-    return Sweep(_name(content, where) if "name" in content else name, tuple(configs.values()))
+    return Sweep(_name(content, where) if "name" in content else name, tuple(configs.values()), count)
 
 
 def key_of(config: Config, data: FederatedData) -> str:
@@ -108,7 +114,8 @@ def _name(content: Mapping[str, Any], where: str) -> str:
 
 
 def _changed(block: Layer, changes: Changes) -> Layer:
-    return {**block, "grid": {key: changes.grid.get(key, values) for key, values in block["grid"].items()}}
+    seeds = {"seed": changes.seeds} if changes.seeds else {}
+    return {**block, "grid": {key: changes.grid.get(key, values) for key, values in block["grid"].items()} | seeds}
 
 
 def _checked(block: Any, allowed: tuple[str, ...], where: str) -> Mapping[str, Any]:

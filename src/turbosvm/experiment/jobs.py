@@ -12,7 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from math import ceil
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, current_process, get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,6 +39,12 @@ def check_engine(name: str) -> None:
         raise unknown("engine of a sweep", name, ENGINES)
     if name == "ray" and find_spec("ray") is None:
         raise TurboSVMError('Ray is not installed: pip install "turbosvm[ray]".')
+
+
+def refuse_import(jobs: int | None) -> None:
+    """End a process that is to carry out runs, but came upon the sweep that began it while importing its script."""
+    if jobs and jobs > 1 and getattr(current_process(), "_inheriting", False):
+        raise SystemExit('A sweep with jobs must be called under `if __name__ == "__main__":`.')
 
 
 def carry_out_runs(
@@ -172,7 +178,8 @@ def _gpus() -> list[str]:
 
 def _settle(turn: Any, gpus: list[str]) -> None:
     """Prepare a process: it takes the next GPU, and Ctrl-C ends the run in it, once, and lets no other begin."""
-    signal.signal(signal.SIGINT, _CTRL_C.heard)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _CTRL_C.heard)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     with turn.get_lock():

@@ -17,7 +17,7 @@ from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError, in_one_line
 from turbosvm.experiment.build import Progress, build_data
 from turbosvm.experiment.config import Config, DataConfig
-from turbosvm.experiment.folder import InUseError, RunFolder
+from turbosvm.experiment.folder import InUseError, RunFolder, last_record
 from turbosvm.experiment.grid import Sweep, key_of
 from turbosvm.experiment.resolve import read_config
 from turbosvm.experiment.runner import (
@@ -46,6 +46,22 @@ class Planned:
     def begun(self) -> bool:
         """Whether any of its rounds has been worked at."""
         return (self.path / "records.jsonl").exists()
+
+    @property
+    def rounds_left(self) -> int:
+        """How many rounds have no record."""
+        record = last_record(self.path)
+        return self.config.rounds - (min(int(record["round"]), self.config.rounds) if record else 0)
+
+    @property
+    def state(self) -> str:
+        """How far it is, in words."""
+        if self.done:
+            return "done"
+        if (self.path / "stopped.txt").exists() or (self.path / "error.txt").exists():
+            return "failed"
+        done = self.config.rounds - self.rounds_left
+        return f"stopped after round {done}" if done else "to do"
 
     @property
     def done(self) -> bool:

@@ -47,7 +47,8 @@ def results_table(results: Results) -> TextTable:
     ]
     caption = f"{results.contest.title}: rounds to target, and metrics on held-out users at round {results.at}"
     columns = ("algorithm", "seeds", _rounds_title(results), *(TITLES[metric] for metric in METRICS))
-    return TextTable(f"{caption}; mean ± standard deviation over seeds", columns, tuple(rows))
+    bold = "; of rows that can be compared, the best in bold" if any(row.best for row in results.rows) else ""
+    return TextTable(f"{caption}; mean ± standard deviation over seeds{bold}", columns, tuple(rows))
 
 
 def paper_table(results: Results) -> TextTable:
@@ -58,7 +59,9 @@ def paper_table(results: Results) -> TextTable:
         for row in results.rows
         for measure in row.paper
     )
-    caption = f"{results.contest.title}: beside the paper's figures (metrics at round {ROUND})"
+    metrics = any(measure != ROUNDS for row in results.rows for measure in row.paper)
+    at = f" (metrics at round {ROUND})" if metrics else ""
+    caption = f"{results.contest.title}: beside the paper's figures{at}"
     return TextTable(caption, ("algorithm", "measure", "ours", "paper", "difference"), rows)
 
 

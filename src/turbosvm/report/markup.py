@@ -61,7 +61,7 @@ def html_table(table: TextTable) -> str:
     """The table with a caption, and headers that screen readers can read out."""
     head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in table.columns)
     rows = "".join(
-        f'<tr><th scope="row">{html.escape(row[0].text)}</th>{"".join(map(_html_cell, row[1:]))}</tr>\n'
+        f'<tr><th scope="row">{_html_name(row[0].text)}</th>{"".join(map(_html_cell, row[1:]))}</tr>\n'
         for row in table.rows
     )
     label = html.escape(table.caption)
@@ -82,6 +82,11 @@ def _latex_row(cells: Sequence[str]) -> str:
 
 def _latex_cell(cell: Cell) -> str:
     return rf"\textbf{{{escape_latex(cell.text)}}}" if cell.best else escape_latex(cell.text)
+
+
+def _html_name(text: str) -> str:
+    """A row's name, which may break after signs, not inside words."""
+    return re.sub(r"([=_+]|\.(?=[a-z]))", r"\1<wbr>", html.escape(text))
 
 
 def _html_cell(cell: Cell) -> str:

@@ -1,7 +1,9 @@
 """Pictures for papers and slides: one for each data set and kind of curve, and one of the ablation."""
 
 from collections import Counter
+from collections.abc import Sequence
 from statistics import fmean, stdev
+from textwrap import wrap
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -30,7 +32,7 @@ def draw_kind(results: Results, kind: Kind) -> Figure | None:
     lines = lines_of(leading(results), kind)
     if not lines:
         return None
-    figure, panel = _sheet(max(len(shortened(line.label)) for _, line in lines))
+    figure, panel = _sheet([part for _, line in lines for part in in_lines(line.label).split("\n")])
     for place, line in lines:
         _draw(panel, line, place)
     _dress(panel, kind.across, kind.x_unit, kind.y_unit)
@@ -86,9 +88,10 @@ def draw_ablation(results: Results, name: str, family: Family) -> Figure:
     return figure
 
 
-def _sheet(letters: int) -> tuple[Figure, Axes]:
-    """A panel with room for names of so many letters on its right; fixed places are found faster than fitting ones."""
-    panel, names, height = 4.9, 0.65 + 0.068 * letters, 3.9
+def _sheet(names_in_lines: Sequence[str]) -> tuple[Figure, Axes]:
+    """A panel with room for lines of names on its right; fixed places are found faster than fitting ones."""
+    panel, names = 4.9, 0.65 + 0.068 * max(map(len, names_in_lines))
+    height = max(3.9, 0.75 + 0.18 * len(names_in_lines))
     width = 0.75 + panel + names
     figure = Figure(figsize=(width, height), dpi=130)
     return figure, figure.add_axes((0.75 / width, 0.6 / height, panel / width, (height - 1) / height))
@@ -96,7 +99,7 @@ def _sheet(letters: int) -> tuple[Figure, Axes]:
 
 def _draw(panel: Axes, line: Line, place: int, label: str | None = None) -> None:
     colour, dash = COLOURS[place % len(COLOURS)], DASHES[place // len(COLOURS) % len(DASHES)]
-    name = _literal(shortened(label or line.label))
+    name = _literal(in_lines(label or line.label))
     marker = "o" if len(line.x) == 1 else None
     panel.plot(line.x, line.mean, color=colour, linestyle=dash, linewidth=1.8, label=name, marker=marker)
     if (line.low < line.high).any():
@@ -119,13 +122,13 @@ def _dress(panel: Axes, across: str, x_unit: Unit, y_unit: Unit) -> None:
 
 def _name_lines(panel: Axes) -> None:
     """Name the lines beside the panel, where no curve can be under them."""
-    size = 9 if len(panel.get_lines()) <= MOST_LINES else 7.5
-    panel.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=size)
+    panel.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9)
 
 
-def shortened(label: str) -> str:
-    """A name that a picture has room for."""
-    return label if len(label) <= MOST_LETTERS else f"{label[: MOST_LETTERS - 1]}…"
+def in_lines(label: str) -> str:
+    """A name in lines that a picture has room for; of one that is longer than three, the middle is left out."""
+    lines = wrap(label, MOST_LETTERS, subsequent_indent="  ") or [label]
+    return "\n".join(lines if len(lines) <= 3 else [lines[0], "  …", lines[-1]])
 
 
 def _literal(text: str) -> str:

@@ -26,13 +26,16 @@ class Gathered:
 
 def gather(places: Sequence[Path]) -> Gathered:
     """Read all runs in the folders, at any depth, FedAvg's first; broken ones are left out, as long as one is whole."""
-    runs, errors = [], []
+    runs, errors, early = [], [], []
     with _collector_off():
         for folder in find_runs(places):
             try:
                 runs.append(read_run(folder))
             except TurboSVMError as error:
                 errors.append(error)
+            else:
+                if not runs[-1].points:
+                    early.append(f"'{folder}' did not come as far as an evaluation and is left out.")
     if not runs and errors:
         raise errors[0]
     if not runs:
@@ -42,7 +45,6 @@ def gather(places: Sequence[Path]) -> Gathered:
     evaluated = [run for run in runs if run.points]
     if not evaluated:
         raise TurboSVMError(f"None of the {len(runs)} runs in {_listed(places)} came as far as an evaluation.")
-    early = [f"{run.label} did not come as far as an evaluation and is left out." for run in runs if not run.points]
     evaluated.sort(key=lambda run: (run.algorithm != BASELINE, run.algorithm))
     return Gathered(tuple(evaluated), (*(f"Left out: {error}" for error in errors), *early))
 

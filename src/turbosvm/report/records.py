@@ -51,6 +51,9 @@ class RunRecords:
     remarks: tuple[str, ...] = ()
     """What was odd about its files, in sentences without its name."""
 
+    def __repr__(self) -> str:
+        return f"RunRecords({self.label} on {self.data}, {self.rounds} rounds)"
+
     @classmethod
     def from_config(cls, config: Mapping[str, Any], frame: pd.DataFrame, **others: Any) -> "RunRecords":
         """Take the names from a run's config; metrics become numbers, NaN where the model had none."""

@@ -87,9 +87,11 @@ def check_request(contests: Sequence[Contest], at: int | None, baseline: str | N
     last = max(run.rounds for contest in contests for run in contest.runs)
     if at is not None and not 1 <= at <= last:
         raise TurboSVMError(f"There is no round {at} to make tables at; the longest run has {last} rounds.")
-    names = {name for contest in contests for group in contest.groups for name in (group.algorithm, group.label)}
-    if baseline is not None and baseline not in names:
-        raise unknown("baseline", baseline, names)
+    groups = [group for contest in contests for group in contest.groups]
+    algorithms, labels = {group.algorithm for group in groups}, {group.label for group in groups}
+    if baseline is not None and baseline not in algorithms | labels:
+        whole = {"a row's whole name"} if labels - algorithms else set()
+        raise unknown("baseline", baseline, algorithms | whole, guesses=labels)
 
 
 def results_of(contest: Contest, at: int | None = None, baseline: str | None = None) -> Results:

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from turbosvm.report.layout import TITLES
+from turbosvm.report.layout import TITLES, results_table
 from turbosvm.report.records import RunRecords
-from turbosvm.report.results import rounds_estimate
+from turbosvm.report.results import Results, rounds_estimate
 from turbosvm.report.text import spread
 
 
@@ -17,6 +17,18 @@ def summary(runs: Iterable[RunRecords]) -> pd.DataFrame:
         groups.setdefault(run.algorithm, []).append(run)
     evaluated = {algorithm: [run for run in group if run.final] for algorithm, group in groups.items()}
     return pd.DataFrame([_row(name, group, len(groups[name])) for name, group in evaluated.items() if group])
+
+
+def results_frame(many: Sequence[Results]) -> pd.DataFrame:
+    """Return the table of each contest, with the name of its data where there are several; cells are text."""
+    frames = []
+    for results in many:
+        table = results_table(results)
+        frame = pd.DataFrame([[cell.text for cell in row] for row in table.rows], columns=list(table.columns))
+        if len(many) > 1:
+            frame.insert(0, "data", results.contest.title)
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True).fillna("") if frames else pd.DataFrame()
 
 
 def markdown(table: pd.DataFrame) -> str:
