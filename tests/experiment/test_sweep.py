@@ -384,14 +384,22 @@ def test_resume_in_a_sweeps_folder_averages_seeds_alone(tmp_path: Path, capsys: 
     assert all(run.done for run in runs)
 
 
+def begin_long_sweep(folder: Path, jobs: str) -> "subprocess.Popen[str]":
+    settings = {**sweep_settings("Net"), "rounds": 100_000, "evaluate_every": 50_000}
+    (folder / "long.yaml").write_text(yaml.safe_dump({"set": settings, "grid": {"seed": [0, 1, 2]}}))
+    return subprocess.Popen(
+        [sys.executable, "-m", "turbosvm", "sweep", "long.yaml", "--jobs", jobs],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ,
+        start_new_session=True,
+    )
+
+
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_ctrl_c_stops_all_and_the_same_command_goes_on(jobs: str, tmp_path: Path) -> None:
-    settings = {**sweep_settings("Net"), "rounds": 100_000, "evaluate_every": 50_000}
-    (tmp_path / "long.yaml").write_text(yaml.safe_dump({"set": settings, "grid": {"seed": [0, 1, 2]}}))
-    command = [sys.executable, "-m", "turbosvm", "sweep", "long.yaml", "--jobs", jobs]
-    running = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ, start_new_session=True
-    )
+    running = begin_long_sweep(tmp_path, jobs)
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and running.poll() is None:
         sizes = [path.stat().st_size for path in (tmp_path / "runs").glob("long/*/records.jsonl")]
@@ -407,12 +415,7 @@ def test_ctrl_c_stops_all_and_the_same_command_goes_on(jobs: str, tmp_path: Path
 
 
 def test_ctrl_c_while_processes_start_is_quiet(tmp_path: Path) -> None:
-    settings = {**sweep_settings("Net"), "rounds": 100_000, "evaluate_every": 50_000}
-    (tmp_path / "long.yaml").write_text(yaml.safe_dump({"set": settings, "grid": {"seed": [0, 1, 2]}}))
-    command = [sys.executable, "-m", "turbosvm", "sweep", "long.yaml", "--jobs", "2"]
-    running = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ, start_new_session=True
-    )
+    running = begin_long_sweep(tmp_path, "2")
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and len(list((tmp_path / "runs").glob("long/*/environment.json"))) < 3:
         time.sleep(0.02)

@@ -116,11 +116,14 @@ def _go_through(
     """Carry out planned or unfinished runs one after another; return what the command ends with so far."""
     labels, worst = run_labels(runs), 0
     told, seen = list[str](), set[str]()
+    finished = [path for path in runs if is_finished(path)]
+    if finished:
+        who = labels[finished[0]] if len(finished) == 1 else f"{len(finished)} runs"
+        say(f"{who}: finished before", console)
     with RoundsDisplay({labels[path]: config.rounds for path, config in runs.items()}, console) as display:
         for path, label in labels.items():
-            if is_finished(path):
+            if path in finished:
                 display.pass_over(label)
-                say(f"{label}: finished before", console)
                 continue
             try:
                 prepared = reopen_run(path, data)
@@ -140,7 +143,8 @@ def _go_through(
                 worst = 1
     if worst == STOPPED:
         say("Stopped; what there is so far:", console)
-    shown = list(runs) if root in runs else find_runs([root])  # a table is of all runs in its folder
+    beside = [path for path in find_runs([root]) if path.parent == root]
+    shown = list(runs) if root in runs else beside  # a table is of all runs in its folder
     for sentence in (*told, *_show_all([path for path in shown if last_record(path)], root, console)):
         say(sentence, console)
     return worst
