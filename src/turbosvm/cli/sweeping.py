@@ -44,17 +44,17 @@ def carry_out(
         for path, state in states.items():
             say(f"{state:{wide}}  {labels[path]}  in {path.name}", console)
         raise typer.Exit
-    ready = make_ready(planned)
     ends: list[Ended] = []
     stopped = False
-    with SweepDisplay(left, len(planned) - len(left), labels, console) as display:
-        try:
+    try:
+        ready = make_ready(planned)
+        with SweepDisplay(left, len(planned) - len(left), labels, console) as display:
             for ended in carry_out_runs(ready, jobs, engine, display.watch, display.look):
                 display.end(ended)
                 ends.append(ended)
                 stopped |= ended.interrupted
-        except KeyboardInterrupt:
-            stopped = True
+    except KeyboardInterrupt:
+        stopped = True
     failed = [ended for ended in ends if ended.failed]
     if begun := [run.path for run in planned if last_record(run.path)]:
         if stopped:
