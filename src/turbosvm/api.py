@@ -24,8 +24,9 @@ from turbosvm.experiment.config import Config
 from turbosvm.experiment.grid import Changes, make_sweep, read_sweep
 from turbosvm.experiment.jobs import carry_out_runs, check_engine, refuse_import
 from turbosvm.experiment.layers import merge_layers, named, nest
+from turbosvm.experiment.prepared import reopen_run
 from turbosvm.experiment.resolve import refuse_another, resolve_config
-from turbosvm.experiment.runner import Outcome, reopen_run, run_experiment, run_on
+from turbosvm.experiment.runner import Outcome, run_experiment, run_on
 from turbosvm.experiment.sweep import make_ready, plan_sweep, threads_for
 from turbosvm.names import OWN
 from turbosvm.report.curves import draw_curves, save_figure

@@ -18,7 +18,7 @@ from turbosvm.data import store
 from turbosvm.data.federated import FederatedData
 from turbosvm.experiment import runner
 from turbosvm.experiment.folder import record_of
-from turbosvm.experiment.runner import is_finished
+from turbosvm.experiment.prepared import is_finished
 
 OWN_MODELS = """
 import torch

@@ -5,8 +5,9 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from turbosvm.experiment.prepared import plan_of, plan_run, prepare_run, reopen_run
 from turbosvm.experiment.resolve import resolve_config
-from turbosvm.experiment.runner import plan_of, plan_run, prepare_run, reopen_run, run_on
+from turbosvm.experiment.runner import run_on
 
 SETTINGS: dict[str, Any] = {
     "rounds": 10,

@@ -25,8 +25,9 @@ from turbosvm.experiment import checkpoints as module
 from turbosvm.experiment.checkpoints import Checkpoints
 from turbosvm.experiment.config import Config
 from turbosvm.experiment.folder import Record, RunFolder, recorded
+from turbosvm.experiment.prepared import is_finished, reopen_run
 from turbosvm.experiment.resolve import resolve_config
-from turbosvm.experiment.runner import Outcome, is_finished, reopen_run, run_experiment, run_on
+from turbosvm.experiment.runner import Outcome, run_experiment, run_on
 from turbosvm.files import write_atomically
 
 CPU = torch.device("cpu")

@@ -24,7 +24,8 @@ from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.folder import RunFolder, recorded
 from turbosvm.experiment.grid import Changes, Sweep, make_sweep, read_sweep
 from turbosvm.experiment.jobs import Cluster, in_processes, needs_of, on_ray, one_by_one
-from turbosvm.experiment.runner import adopt, is_finished, reopen_run, run_on
+from turbosvm.experiment.prepared import adopt, is_finished, reopen_run
+from turbosvm.experiment.runner import run_on
 from turbosvm.experiment.sweep import Ended, Planned, do_run, make_ready, plan_sweep
 from turbosvm.files import write_atomically
 

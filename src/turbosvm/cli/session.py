@@ -20,8 +20,7 @@ from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.build import build_data
 from turbosvm.experiment.config import Config
 from turbosvm.experiment.folder import last_record
-from turbosvm.experiment.resolve import read_config
-from turbosvm.experiment.runner import (
+from turbosvm.experiment.prepared import (
     Prepared,
     RunPlan,
     describe_data,
@@ -30,8 +29,9 @@ from turbosvm.experiment.runner import (
     plan_run,
     prepare_run,
     reopen_run,
-    run_on,
 )
+from turbosvm.experiment.resolve import read_config
+from turbosvm.experiment.runner import run_on
 from turbosvm.files import new_folder
 from turbosvm.models.registry import find_factory
 from turbosvm.report.folder import save_report

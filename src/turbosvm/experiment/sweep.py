@@ -19,9 +19,7 @@ from turbosvm.experiment.build import Progress, build_data
 from turbosvm.experiment.config import Config, DataConfig
 from turbosvm.experiment.folder import InUseError, RunFolder, last_record
 from turbosvm.experiment.grid import Sweep, key_of
-from turbosvm.experiment.resolve import read_config
-from turbosvm.experiment.runner import (
-    OnRecord,
+from turbosvm.experiment.prepared import (
     RunPlan,
     adopt,
     is_finished,
@@ -29,9 +27,10 @@ from turbosvm.experiment.runner import (
     plan_of,
     prepare_run,
     reopen_run,
-    run_on,
     write_plan,
 )
+from turbosvm.experiment.resolve import read_config
+from turbosvm.experiment.runner import OnRecord, run_on
 from turbosvm.files import cannot_write
 
 
