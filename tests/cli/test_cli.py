@@ -298,3 +298,21 @@ def test_resume_does_not_average_what_differs(tmp_path: Path, capsys: pytest.Cap
     shown = capsys.readouterr().out
     assert "fedavg learning_rate=0.1" in shown
     assert "fedavg learning_rate=0.5" in shown
+
+
+def test_resume_counts_a_seed_once_and_keeps_data_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    more = (*OWN[:-1], "2", "--set", "clients_per_round=3")
+    for place, cap in (("0", "6"), ("1", "6"), ("2", "5")):
+        assert turbosvm("run", "fedavg", *more, "--set", f"data.max_samples={cap}", "--out", f"all/{place}") == 0
+    Path("both").mkdir()
+    for path in sorted(Path("all").glob("*/*/fedavg-seed0")):
+        path.rename(Path("both") / path.parts[1])
+    for path in Path("both").iterdir():
+        (path / "model.safetensors").unlink()
+    (tmp_path / "blobs").rename(tmp_path / "moved")
+    capsys.readouterr()
+    assert turbosvm("resume", "both", "--data", str(tmp_path / "moved")) == 0
+    shown = capsys.readouterr().out
+    assert "blobs max_samples=6: rounds to target" in shown
+    assert "blobs max_samples=5: rounds to target" in shown
+    assert "fedavg seed 0 was run 2 times with one config" in shown

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.conftest import turbosvm
 from turbosvm.data import store
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
+from turbosvm.experiment import jobs
 from turbosvm.experiment.folder import RunFolder, recorded
 from turbosvm.experiment.grid import Changes, Sweep, make_sweep, read_sweep
 from turbosvm.experiment.jobs import Cluster, in_processes, needs_of, on_ray, one_by_one
@@ -426,6 +428,24 @@ def test_ctrl_c_while_processes_start_is_quiet(tmp_path: Path) -> None:
     assert running.returncode == 130, err
     assert "Traceback" not in err
     assert "Stopped; the same command goes on." in out
+
+
+@pytest.mark.parametrize("at_work", [True, False])
+def test_a_process_that_is_told_to_end_does_not_wait_for_work(at_work: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    heard = jobs.CtrlC()
+    heard.at_work = at_work
+    with pytest.raises(KeyboardInterrupt) if at_work else nullcontext():
+        heard.heard(signal.SIGTERM, None)
+    assert ended == ([] if at_work else [143])
+    heard.at_work = False
+    heard.end_if_told()
+    assert ended[-1] == 143
+    quiet = jobs.CtrlC()
+    quiet.heard(signal.SIGINT, None)
+    quiet.end_if_told()
+    assert len(ended) == (1 if at_work else 2)
 
 
 def test_from_python(tmp_path: Path) -> None:

@@ -130,3 +130,5 @@ def test_glyphs_are_told_apart_by_how_they_were_made() -> None:
     few, many = ({"data": {"digest": digest * 8}} for digest in ("ab", "cd"))
     runs = [run(data__glyphs={"users": 60}, environment=few), run(data__glyphs={"users": 200}, environment=many)]
     assert [contest.title for contest in contests_of(runs)] == ["glyphs users=60", "glyphs users=200"]
+    runs = [run(data__max_samples=4, environment=few), run(environment=many)]
+    assert [contest.title for contest in contests_of(runs)] == ["glyphs max_samples=4", "glyphs max_samples=unset"]

@@ -258,6 +258,11 @@ def test_one_count_is_whole_and_several_have_a_spread() -> None:
     assert str(Estimate((), 0)) == "–"  # noqa: RUF001
 
 
+def test_a_cap_is_noted_beside_the_paper() -> None:
+    capped = run("fedavg", 0, [0.1] * 100, data="femnist", model__name="femnist", data__max_samples=9)
+    assert results([capped]).notes[-1].startswith("Beside the paper's figures: users keep at most 9 samples here")
+
+
 HOSTILE = r"a_b & 50% $x$ #1 {y} ~z^2 \end <script>alert(1)</script> | [q] *s* `c`"
 
 

@@ -51,7 +51,7 @@ def _parse_data(words: list[str]) -> dict[str, str]:
     for word in words:
         task, sign, place = word.partition("=")
         if task not in _tasks():
-            if "/" in word:
+            if "/" in task:
                 raise TurboSVMError(f"'{word}' is to stand in for which task? Say so: --data femnist={word}")
             raise unknown("task of the paper", task, _tasks())
         if task in places:

@@ -1,7 +1,7 @@
 """Carry out one or several runs for a person at a terminal: progress, table, picture, and where it all is."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -32,6 +32,7 @@ from turbosvm.experiment.prepared import (
 )
 from turbosvm.experiment.resolve import read_config
 from turbosvm.experiment.runner import run_on
+from turbosvm.experiment.sweep import data_of
 from turbosvm.files import new_folder
 from turbosvm.models.registry import find_factory
 from turbosvm.report.folder import save_report
@@ -54,7 +55,7 @@ def carry_out(configs: list[Config], out: Path, name: str) -> None:
     plain_name = re.sub(r"[^\w.-]+", "-", data.name)
     root = new_folder(out, f"{datetime.now():%Y%m%d-%H%M%S}-{name}-{plain_name}")
     runs = {plan_run(plan, root): plan.config for plan in plans}
-    _end_with(_go_through(runs, root, console, data), [root], None, console)
+    _end_with(_go_through(runs, root, console, lambda _: data), [root], None, console)
 
 
 def go_on(folders: Sequence[Path], data: str | None = None) -> None:
@@ -77,16 +78,21 @@ def go_on(folders: Sequence[Path], data: str | None = None) -> None:
             say(f"{root}: finished before", console)
             continue
         in_order = dict(sorted(runs.items(), key=lambda run: ((run[0] / "config.yaml").stat().st_mtime_ns, run[0])))
-        own = build_data(next(iter(runs.values())).data.model_copy(update={"name": data})) if data else None
-        worst = max(worst, _go_through(in_order, root, console, own, len(paths)))
+        worst = max(worst, _go_through(in_order, root, console, lambda config: _own_data(config, data), len(paths)))
         if worst == STOPPED:
             break
     _end_with(worst, folders, data, console)
 
 
+def _own_data(config: Config, name: str | None) -> FederatedData | None:
+    """The data of this name, as a run takes it; None leaves it to the run."""
+    return data_of(config.data.model_copy(update={"name": name})) if name else None
+
+
 def _has_table(folder: Path) -> bool:
-    """Whether a table or a report was made of all runs in a folder."""
-    return (folder / "table.md").exists() or (folder / "report").exists()
+    """Whether a comparison or a sweep has made a table of all runs in a folder."""
+    report = (folder / "report" / "tables.md").exists() and folder.resolve() != Path.cwd()  # there, reports are of all
+    return (folder / "table.md").exists() or report
 
 
 STOPPED = 130
@@ -111,7 +117,11 @@ def _end_with(code: int, folders: Sequence[Path], data: str | None, console: Con
 
 
 def _go_through(
-    runs: Mapping[Path, Config], root: Path, console: Console, data: FederatedData | None, among: int = 1
+    runs: Mapping[Path, Config],
+    root: Path,
+    console: Console,
+    data_for: Callable[[Config], FederatedData | None],
+    among: int = 1,
 ) -> int:
     """Carry out planned or unfinished runs one after another; return what the command ends with so far."""
     labels, worst = run_labels(runs), 0
@@ -126,7 +136,7 @@ def _go_through(
                 display.pass_over(label)
                 continue
             try:
-                prepared = reopen_run(path, data)
+                prepared = reopen_run(path, data_for(runs[path]))
             except TurboSVMError as error:
                 worst = _put_up_with(error, max(among, len(runs)), console)
                 continue
@@ -164,8 +174,10 @@ def _show_all(paths: Sequence[Path], root: Path, console: Console) -> list[str]:
     for path in paths:
         with suppress(TurboSVMError):  # what is broken has been said
             runs.append(read_run(path))
-    groups = [group for contest in contests_of(run for run in runs if run.points) for group in contest.groups]
-    if len({group.algorithm for group in groups}) == len(groups):
+    contests = contests_of(run for run in runs if run.points)
+    algorithms = [group.algorithm for contest in contests for group in contest.groups]
+    unlike = len(contests) > 1 or len(set(algorithms)) < len(algorithms)
+    if not unlike and len({(run.algorithm, run.seed) for run in runs}) == len(runs):
         show(runs, root, console)
         return [sentence for run in runs for sentence in run.told]
     make_report(paths, root / "report", None, None, console)

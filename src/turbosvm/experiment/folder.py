@@ -65,7 +65,7 @@ class RunFolder:
         path = self.path / "records.jsonl"
         write_atomically(path, "".join(_line(record) for record in records))
         with cannot_write("records in", self.path):
-            for name in ("stopped.txt", "model.safetensors"):
+            for name in ("stopped.txt", "error.txt", "model.safetensors"):
                 (self.path / name).unlink(missing_ok=True)
             self._records = path.open("a")
 

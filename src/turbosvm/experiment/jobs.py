@@ -7,7 +7,7 @@ whoever carries one out needs nothing else; on a cluster, folders and data must 
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -94,10 +94,10 @@ class Broken(NamedTuple):
 def _in_a_pool(paths: Sequence[Path], jobs: int, on_wait: OnWait, broken: Broken) -> Iterator[Ended]:
     context, others = get_context("spawn"), set(active_children())
     pool = ProcessPoolExecutor(min(jobs, len(paths)), context, _settle, (context.Value("i", 0), _gpus()))
-    with _ctrl_c_waits():  # also in the new processes, until they are settled
-        running = {pool.submit(_do_run, path): path for path in paths}
-    begun: set[Path] = set()
+    running, begun = dict[Future[Ended], Path](), set[Path]()
     try:
+        with _stopping_waits():  # also in the new processes, until they are settled
+            running.update({pool.submit(_do_run, path): path for path in paths})
         while running:
             begun |= {path for future, path in running.items() if future.running()}
             done, _ = wait(running, SECONDS, FIRST_COMPLETED)
@@ -178,49 +178,63 @@ def _gpus() -> list[str]:
 
 def _settle(turn: Any, gpus: list[str]) -> None:
     """Prepare a process: it takes the next GPU, and Ctrl-C ends the run in it, once, and lets no other begin."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in STOPPING:
         signal.signal(number, _CTRL_C.heard)
     if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
     with turn.get_lock():
         place, turn.value = turn.value, turn.value + 1
     if len(gpus) > 1:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus[place % len(gpus)]
 
 
+STOPPING = {signal.SIGINT, signal.SIGTERM}
+"""Ctrl-C, and what ends processes: clusters send it to all of them, and a pool to the others when one has died."""
+
+
 @contextmanager
-def _ctrl_c_waits() -> Iterator[None]:
-    """Put Ctrl-C off, here and in processes that are begun meanwhile, where the system can do so."""
+def _stopping_waits() -> Iterator[None]:
+    """Put off whatever stops us, here and in processes that are begun meanwhile, where the system can do so."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-class _CtrlC:
-    """Whether it was pressed, and whether there is a run to tell."""
+class CtrlC:
+    """Whether it was pressed, whether the process is to end with it, and whether there is a run to tell."""
 
     def __init__(self) -> None:
-        self.pressed = self.at_work = False
+        self.pressed = self.ended = self.at_work = False
 
-    def heard(self, *_: Any) -> None:
+    def heard(self, number: int, _: Any) -> None:
+        """Take note of a signal, and interrupt the run at work the first time."""
         first, self.pressed = not self.pressed, True
+        self.ended |= number == signal.SIGTERM
         if first and self.at_work:
             raise KeyboardInterrupt
+        if not self.at_work:
+            self.end_if_told()
+
+    def end_if_told(self) -> None:
+        """After SIGTERM, a process must not wait for work: nobody may be there to give it any."""
+        if self.ended:
+            os._exit(128 + signal.SIGTERM)
 
 
-_CTRL_C = _CtrlC()
+_CTRL_C = CtrlC()
 
 
 def _do_run(path: Path) -> Ended:
-    if _CTRL_C.pressed:
-        return Ended(path, interrupted=True)
-    _CTRL_C.at_work = True
     try:
-        return do_run(path)
+        _CTRL_C.at_work = True
+        return Ended(path, interrupted=True) if _CTRL_C.pressed else do_run(path)
+    except KeyboardInterrupt:
+        return Ended(path, interrupted=True)
     finally:
         _CTRL_C.at_work = False
+        _CTRL_C.end_if_told()

@@ -166,12 +166,14 @@ def adopt(path: Path, config: Config) -> None:
 
 
 def is_finished(path: Path) -> bool:
-    """Whether a run's folder holds all of its rounds, and its model; a run that failed is not."""
+    """Whether a run's folder holds all of its rounds, and its model; what failed or is broken is not finished."""
     if (path / "stopped.txt").exists() or not (path / "model.safetensors").exists():
         return False
-    records = recorded(path)
-    merged = any(record.get("failed") is None for record in records)
-    return merged and len(records) == read_config(path / "config.yaml").rounds
+    try:
+        records, rounds = recorded(path), read_config(path / "config.yaml").rounds
+    except TurboSVMError:
+        return False
+    return any(record.get("failed") is None for record in records) and len(records) == rounds
 
 
 def describe_data(federation: Federation) -> dict[str, Any]:

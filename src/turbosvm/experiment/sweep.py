@@ -64,11 +64,8 @@ class Planned:
 
     @property
     def done(self) -> bool:
-        """Whether there is nothing left to do; what is broken is not done."""
-        try:
-            return (self.path / "config.yaml").exists() and is_finished(self.path)
-        except TurboSVMError:
-            return False
+        """Whether there is nothing left to do."""
+        return is_finished(self.path)
 
 
 class Ended(NamedTuple):
@@ -158,7 +155,8 @@ def threads_for(jobs: int | None) -> int | None:
 
 def data_of(config: DataConfig, on_progress: Progress | None = None) -> FederatedData:
     """Open or make data, once a process."""
-    key = config.model_dump_json(include={"name", "glyphs", "max_samples", "split_seed"})
+    capped = {"max_samples", "split_seed"} if config.max_samples else set()
+    key = config.model_dump_json(include={"name", "glyphs", *capped})
     if key not in _opened:
         _opened[key] = build_data(config, on_progress)
     return _opened[key]

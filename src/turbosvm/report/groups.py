@@ -90,8 +90,9 @@ def _titles(runs: Sequence[RunRecords]) -> list[str]:
 
 
 def _data_settings(run: RunRecords) -> dict[str, Any]:
-    """How data that is made here was made."""
-    return {key: value for key, value in settings_of(run.config).items() if key.startswith("data.glyphs.")}
+    """How data that is made here was made, and how much of it is taken."""
+    tell = ("data.glyphs.", "data.max_samples")
+    return {key: value for key, value in settings_of(run.config).items() if key.startswith(tell)}
 
 
 def _noted(run: RunRecords, what: str) -> str:

@@ -111,7 +111,8 @@ def results_of(contest: Contest, at: int | None = None, baseline: str | None = N
         )
         for place, one in enumerate(measured)
     )
-    return Results(contest, moment, against, rows, tuple(_notes(contest, moment, asked=at is not None)))
+    notes = _notes(contest, moment, asked=at is not None)
+    return Results(contest, moment, against, rows, (*notes, *_unlike_the_paper(rows)))
 
 
 def _last_common(runs: Sequence[RunRecords]) -> int:
@@ -238,6 +239,12 @@ def _notes(contest: Contest, at: int, asked: bool) -> list[str]:
     if between:
         notes.append(f"Not evaluated at round {at}, so the evaluation before it counts: {_some(between)}.")
     return notes
+
+
+def _unlike_the_paper(rows: Sequence[Row]) -> list[str]:
+    """What stands beside the paper's figures, but was not run on all that the paper was."""
+    caps = {row.group.settings.get("data.max_samples") for row in rows if row.paper} - {None}
+    return [f"Beside the paper's figures: users keep at most {cap} samples here, in the paper all." for cap in caps]
 
 
 def _some(names: Sequence[str], most: int = 5) -> str:
