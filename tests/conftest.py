@@ -1,5 +1,6 @@
 """Small data and models that train in milliseconds."""
 
+import signal
 import sys
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from turbosvm.data.federated import FederatedData
 
 settings.register_profile("the same every time", derandomize=True, database=None, deadline=None)
 settings.load_profile("the same every time")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun in the background: commands would inherit that
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
