@@ -163,5 +163,5 @@ def test_reports_start_without_torch_and_are_quick(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_thousand_runs_take_seconds(tmp_path: Path) -> None:
     write_many(tmp_path / "runs", 1000, rounds=200)
-    assert seconds_for(tmp_path / "runs") < 20  # the aim is 10 on an idle machine; other tests run beside this one
+    assert seconds_for(tmp_path / "runs") < 15  # the aim is 10 on an idle machine; other tests run beside this one
     assert Path("made/index.html").stat().st_size < 3_000_000
