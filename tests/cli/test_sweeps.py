@@ -46,6 +46,7 @@ def test_every_table_of_the_paper_has_a_file() -> None:
     assert all(about(file) for file in sweeps.values())
     assert {path.stem: path for path in (EXPERIMENTS / "paper").glob("*.yaml")} == sweeps
     assert len(read_sweep(EXPERIMENTS / "ablations.yaml").configs) == 60
+    assert len(read_sweep(EXPERIMENTS / "results.yaml").configs) == 63
 
 
 def test_the_files_hold_what_the_paper_did() -> None:
