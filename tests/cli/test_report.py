@@ -37,7 +37,7 @@ def test_everything_is_written_and_shown(tmp_path: Path, capsys: pytest.CaptureF
     pictures = {
         f"pictures/{data}-{kind}.{end}" for data in ("femnist", "glyphs") for kind in kinds for end in ("png", "svg")
     }
-    assert made == {"index.html", "tables.md", "tables.tex", "tables.csv", *pictures}
+    assert made == {"index.html", "tables.md", "tables.tex", "tables.csv", "runs.csv", *pictures}
     assert Path("made/pictures/glyphs-loss.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in Path("made/pictures/glyphs-loss.svg").read_text()
     assert pd.read_csv("made/tables.csv")["data"].unique().tolist() == ["femnist", "glyphs"]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
@@ -428,6 +429,27 @@ def test_ctrl_c_while_processes_start_is_quiet(tmp_path: Path) -> None:
     assert running.returncode == 130, err
     assert "Traceback" not in err
     assert "Stopped; the same command goes on." in out
+
+
+def test_a_signal_in_the_middle_of_a_wait_is_answered_after_it() -> None:
+    done = []
+
+    def wait() -> None:
+        with jobs._signals_put_off():
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append("the wait")
+        done.append("not this")
+
+    with pytest.raises(KeyboardInterrupt):
+        wait()
+    assert done == ["the wait"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_signals_are_none_of_other_threads_business() -> None:
+    with ThreadPoolExecutor() as pool:
+        pool.submit(lambda: jobs._signals_put_off().__enter__()).result()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.parametrize("at_work", [True, False])

@@ -103,6 +103,12 @@ def test_data_sets_are_apart_also_where_only_their_content_differs() -> None:
     assert [contest.title for contest in other] == ["blobs (abababab)", "blobs (cdcdcdcd)", "glyphs"]
 
 
+def test_the_papers_data_sets_come_first_and_in_its_order() -> None:
+    names = ["zebras", "shakespeare", "aardvarks", "celeba", "blobs10", "blobs9", "femnist"]
+    titles = [contest.title for contest in contests_of(run(data=name) for name in names)]
+    assert titles == ["femnist", "celeba", "shakespeare", "aardvarks", "blobs9", "blobs10", "zebras"]
+
+
 def test_of_two_runs_of_a_seed_the_longer_counts_and_it_is_said() -> None:
     contest = contest_of(run(rounds=2), run(rounds=5), run(rounds=3), run(clients_per_round=16))
     assert [one.rounds for one in contest.runs] == [5, 3]

@@ -115,7 +115,7 @@ def browser() -> "Iterator[Browser]":
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     root = tmp_path_factory.mktemp("page")
     write_runs(root / "runs", rounds=60)
-    write_run(root / "runs" / "odd", config_of("fedavg", HOSTILE.replace("/", ""), rounds=3), [0.1, 0.2, 0.3])
+    write_run(root / "runs" / "odd", config_of("fedavg", "odd" + HOSTILE.replace("/", ""), rounds=3), [0.1, 0.2, 0.3])
     gathered = gather([root / "runs"])
     write_report(work_out(gathered), gathered.notes, root / "report")
     return (root / "report" / "index.html").as_uri()

@@ -10,7 +10,7 @@ from turbosvm.report.layout import ablations
 from turbosvm.report.pictures import MOST_LINES, draw_ablation, draw_kind, leading
 from turbosvm.report.reading import gather
 from turbosvm.report.results import Results
-from turbosvm.report.series import BY_NAME, KINDS
+from turbosvm.report.series import BY_NAME, KINDS, lines_of
 
 
 def results(place: Path) -> Results:
@@ -40,6 +40,32 @@ def test_accuracy_against_bytes_and_seconds_counts_all_rounds(tmp_path: Path) ->
         line = figure.axes[0].get_lines()[0]
         assert np.asarray(line.get_xdata()).tolist() == pytest.approx([2 * each, 4 * each])
         assert np.asarray(line.get_ydata()).tolist() == [0.2, 0.4]
+
+
+def test_lines_that_lie_on_each_other_can_be_told_apart(tmp_path: Path) -> None:
+    for place, algorithm in enumerate(("fedavg", "fedadam", "fedams", "fedaws", "fedprox", "moon", "turbosvm")):
+        write_run(tmp_path / f"{place}", config_of(algorithm), [0.1, 0.5])
+    figure = draw_kind(results(tmp_path), BY_NAME["accuracy"])
+    assert figure is not None
+    lines = [line for line in figure.axes[0].get_lines() if not str(line.get_label()).startswith("_")]
+    dashes = {str(getattr(line, "_dash_pattern", None)) for line in lines}  # there is no public way to ask
+    assert len(dashes) == len({line.get_color() for line in lines}) == len(lines) == 7
+
+
+def test_gaps_change_nothing_in_the_rounds_that_all_seeds_have(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        curve = rising("fedavg", seed, rounds=6)
+        write_run(tmp_path / "whole" / f"{seed}", config_of(seed=seed), curve)
+        write_run(
+            tmp_path / "gaps" / f"{seed}", config_of(seed=seed), [*curve[:4], curve[4] if seed else None, curve[5]]
+        )
+    for kind in KINDS[:5]:
+        whole, gaps = (lines_of(results(tmp_path / name).contest.groups, kind)[0][1] for name in ("whole", "gaps"))
+        for part in ("x", "mean", "low", "high"):
+            one, other = getattr(whole, part), getattr(gaps, part)
+            assert np.delete(one, 4).tolist() == pytest.approx(np.delete(other, 4).tolist(), rel=1e-12)
+        assert (whole.low < whole.high).all()
+        assert gaps.low[4] == gaps.high[4]
 
 
 def test_what_no_run_has_is_not_drawn(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from turbosvm.report.layout import (
     tables_of,
 )
 from turbosvm.report.markup import escape_latex, html_table, latex_table, markdown_table
-from turbosvm.report.numbers import numbers_of
+from turbosvm.report.numbers import each_run, numbers_of
 from turbosvm.report.records import RunRecords
 from turbosvm.report.results import Estimate, Results, check_request, results_of
 from turbosvm.report.text import number, signed
@@ -315,6 +315,16 @@ def test_numbers_are_plain_and_apart() -> None:
     assert (slow["n"], slow["reached"], slow["not_reached_in"], slow["target"]) == (2, 1, 3, 0.7)
     assert (turbo["less_baseline"], turbo["pairs"], turbo["baseline"], turbo["best"]) == (-1, 2, "fedavg", True)
     assert len(rows) == 12
+
+
+def test_every_run_has_a_row_of_its_own() -> None:
+    short = run("fedavg", 2, [0.1])
+    frame = pd.read_csv(StringIO(each_run([results([*RUNS, short], at=3)]).to_csv(index=False)))
+    assert len(frame) == len(RUNS) + 1
+    fedavg = frame[frame["row"] == "fedavg"].set_index("seed")
+    assert fedavg.loc[[0, 1], "accuracy"].mean() == pytest.approx(85)
+    assert fedavg["at_round"].tolist() == [3, 3, 3]
+    assert fedavg[["rounds", "rounds_to_target", "accuracy"]].isna().to_numpy()[2].tolist() == [False, True, True]
 
 
 def test_all_tables_of_a_contest_in_order() -> None:

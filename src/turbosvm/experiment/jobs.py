@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from math import ceil
 from multiprocessing import active_children, current_process, get_context
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any, NamedTuple
 
 import torch
@@ -99,8 +100,9 @@ def _in_a_pool(paths: Sequence[Path], jobs: int, on_wait: OnWait, broken: Broken
         with _stopping_waits():  # also in the new processes, until they are settled
             running.update({pool.submit(_do_run, path): path for path in paths})
         while running:
-            begun |= {path for future, path in running.items() if future.running()}
-            done, _ = wait(running, SECONDS, FIRST_COMPLETED)
+            with _signals_put_off():
+                begun |= {path for future, path in running.items() if future.running()}
+                done, _ = wait(running, SECONDS, FIRST_COMPLETED)
             on_wait()
             for future in done:
                 path = running.pop(future)
@@ -203,6 +205,25 @@ def _stopping_waits() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _signals_put_off() -> Iterator[None]:
+    """Answer whatever stops us afterwards: in the middle of a lock, it would leave that in disorder."""
+    if current_thread() is not main_thread():  # signals are answered elsewhere
+        yield
+        return
+    heard = list[int]()
+    answers = {number: answer for number in STOPPING if callable(answer := signal.getsignal(number))}
+    for number in answers:
+        signal.signal(number, lambda number, _: heard.append(number))
+    try:
+        yield
+    finally:
+        for number, answer in answers.items():
+            signal.signal(number, answer)
+    if heard:
+        answers[signal.Signals(heard[0])](heard[0], None)
 
 
 class CtrlC:

@@ -9,7 +9,7 @@ from turbosvm.report.curves import draw_curves, save_both, save_figure
 from turbosvm.report.groups import contests_of
 from turbosvm.report.layout import ablations, tables_of
 from turbosvm.report.markup import latex_table, markdown_table
-from turbosvm.report.numbers import numbers_of
+from turbosvm.report.numbers import each_run, numbers_of
 from turbosvm.report.page import page_of
 from turbosvm.report.pictures import draw_ablation, draw_kind
 from turbosvm.report.reading import Gathered
@@ -40,12 +40,13 @@ def work_out(gathered: Gathered, at: int | None = None, baseline: str | None = N
 
 
 def write_report(many: Sequence[Results], notes: Sequence[str], out: Path) -> list[Path]:
-    """Write tables.md, tables.tex, tables.csv, index.html and the folder pictures; return the files."""
+    """Write tables.md, tables.tex, tables.csv, runs.csv, index.html and the folder pictures; return the files."""
     tables = [table for results in many for table in tables_of(results)]
     texts = {
         TABLES: "\n".join(map(markdown_table, tables)),
         "tables.tex": "% Needs \\usepackage{booktabs}.\n\n" + "\n".join(map(latex_table, tables)),
         "tables.csv": numbers_of(many).to_csv(index=False),
+        "runs.csv": each_run(many).to_csv(index=False),
         PAGE: page_of(many, notes),
     }
     for name, text in texts.items():

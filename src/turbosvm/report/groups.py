@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from turbosvm.report.paper import paper_place
 from turbosvm.report.records import RunRecords
 from turbosvm.report.settings import describe, differing, fingerprint, labels_of, settings_of, short_name, task_of
 
@@ -66,13 +67,17 @@ class Contest:
 
 
 def contests_of(runs: Iterable[RunRecords]) -> list[Contest]:
-    """Sort runs by data set and algorithm, in order of first appearance, then by what differs in their configs."""
+    """Sort runs by data set, then by algorithm in order of first appearance, then by what differs in their configs.
+
+    The paper's data sets come first, in the paper's order, then others by name.
+    """
     sets: dict[tuple[str, str], list[RunRecords]] = {}
     for run in runs:
         digest = _noted(run, "digest")
         sets.setdefault(("" if digest else run.data, digest), []).append(run)
     firsts = [members[0] for members in sets.values()]
-    return [_contest(title, members) for title, members in zip(_titles(firsts), sets.values(), strict=True)]
+    contests = [_contest(title, members) for title, members in zip(_titles(firsts), sets.values(), strict=True)]
+    return sorted(contests, key=lambda contest: (paper_place(contest.task), _as_people_count(contest.title)))
 
 
 def _titles(runs: Sequence[RunRecords]) -> list[str]:

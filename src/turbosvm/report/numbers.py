@@ -1,4 +1,4 @@
-"""The figures as plain numbers, a row for each group and measure, for whoever reckons on."""
+"""The figures as plain numbers for whoever reckons on: a row for each group and measure, and a row for each run."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 import pandas as pd
 
 from turbosvm.report.layout import difference_from_paper
-from turbosvm.report.results import MEASURES, ROUNDS, Results, Row
+from turbosvm.report.records import RunRecords
+from turbosvm.report.results import MEASURES, METRICS, ROUNDS, Results, Row
 
 COLUMNS = (
     "data",
@@ -38,6 +39,37 @@ def numbers_of(many: Iterable[Results]) -> pd.DataFrame:
     """All figures of all contests, metrics in percent; `mean_beside_paper` is ours at the paper's round."""
     rows = [_numbers(results, row, measure) for results in many for row in results.rows for measure in MEASURES]
     return pd.DataFrame(rows, columns=list(COLUMNS)).convert_dtypes()
+
+
+EACH = ("data", "row", "algorithm", "seed", "rounds", "target", "rounds_to_target", "at_round", *METRICS)
+MADE_BY = ("turbosvm", "commit", "device")
+
+
+def each_run(many: Iterable[Results]) -> pd.DataFrame:
+    """What every run has measured, metrics in percent; those of runs that did not go so far are left empty."""
+    rows = [
+        _run_numbers(results, row.group.label, run)
+        for results in many
+        for row in results.rows
+        for run in row.group.runs
+    ]
+    return pd.DataFrame(rows, columns=[*EACH, *MADE_BY]).convert_dtypes()
+
+
+def _run_numbers(results: Results, label: str, run: RunRecords) -> dict[str, Any]:
+    reaching, metrics = run.rounds_to(), run.metrics_at(results.at)
+    return {
+        "data": results.contest.title,
+        "row": label,
+        "algorithm": run.algorithm,
+        "seed": run.seed,
+        "rounds": run.rounds,
+        "target": run.target,
+        "rounds_to_target": reaching.rounds if reaching.reached else None,
+        "at_round": results.at,
+        **{metric: 100 * metrics[metric] for metric in METRICS if metric in metrics},
+        **{name: run.environment.get(name) for name in MADE_BY},
+    }
 
 
 def _numbers(results: Results, row: Row, measure: str) -> dict[str, Any]:

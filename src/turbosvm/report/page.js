@@ -3,13 +3,14 @@
 // Draws the curves as SVG from the figures in the page, and lets a person read, hide and zoom them.
 
 const SVG = "http://www.w3.org/2000/svg";
-const DASHES = ["", "7 4", "1.5 4", "8 4 1.5 4"];
+// Lines that lie on each other are seen through the gaps.
+const DASHES = ["", "9 4", "2 2", "11 3 3 3", "15 6", "5 5", "20 4", "4 2 4 6"];
 const COLOURS = 7;
 const MARGIN = { top: 10, right: 14, bottom: 40, left: 52 };
 const contests = JSON.parse(document.getElementById("figures").textContent);
 
 const colour = (turn) => `var(--line-${turn % COLOURS})`;
-const dash = (turn) => DASHES[Math.floor(turn / COLOURS) % DASHES.length];
+const dash = (turn) => DASHES[turn % DASHES.length];
 
 function draw(parent, tag, attributes = {}, text = null) {
   const node = document.createElementNS(SVG, tag);
@@ -287,9 +288,9 @@ contests.forEach((contest, place) => {
   };
   contest.groups.forEach((name, group) => {
     const button = make(legend, "button", { type: "button", "data-group": group, "aria-pressed": contest.shown[group] });
-    const swatch = draw(button, "svg", { width: 24, height: 8, "aria-hidden": "true" });
+    const swatch = draw(button, "svg", { width: 36, height: 8, "aria-hidden": "true" });
     const style = `stroke: ${colour(turns.get(group))}; stroke-width: 3; stroke-dasharray: ${dash(turns.get(group)) || "none"}`;
-    draw(swatch, "line", { x1: 0, x2: 24, y1: 4, y2: 4, style });
+    draw(swatch, "line", { x1: 0, x2: 36, y1: 4, y2: 4, style });
     make(button, "span", {}, name);
     button.addEventListener("click", () => { contest.shown[group] = !contest.shown[group]; redraw(); });
   });

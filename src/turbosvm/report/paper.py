@@ -37,6 +37,12 @@ def paper_target(data: str) -> float | None:
     return target
 
 
+def paper_place(data: str) -> int:
+    """Where a data set comes among the paper's, in the paper's order; others come after them."""
+    tasks = list(_content()["targets"])
+    return tasks.index(data) if data in tasks else len(tasks)
+
+
 def paper_figure_of(config: Mapping[str, Any], data: str, metric: str) -> PaperFigure | None:
     """The paper's figure for what a config runs, if the paper ran the same: data, model, C, E, the method itself.
 

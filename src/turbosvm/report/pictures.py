@@ -15,8 +15,17 @@ from turbosvm.report.layout import Family
 from turbosvm.report.results import Results
 from turbosvm.report.series import BY_NAME, Kind, Line, Unit, lines_of
 
-DASHES = ("solid", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))
-"""Where there are more lines than colours, they differ in this as well."""
+DASHES = (
+    "solid",
+    (0, (5, 2)),
+    (0, (1, 1)),
+    (0, (6, 1.5, 1.5, 1.5)),
+    (0, (8, 3)),
+    (0, (3, 3)),
+    (0, (11, 2)),
+    (0, (2, 1, 2, 3)),
+)
+"""Lines that lie on each other are seen through the gaps; with seven colours, 56 lines differ."""
 MOST_LINES = 14
 MOST_LETTERS = 60
 WORDS = {
@@ -90,7 +99,7 @@ def draw_ablation(results: Results, name: str, family: Family) -> Figure:
 
 def _sheet(names_in_lines: Sequence[str]) -> tuple[Figure, Axes]:
     """A panel with room for lines of names on its right; fixed places are found faster than fitting ones."""
-    panel, names = 4.9, 0.65 + 0.068 * max(map(len, names_in_lines))
+    panel, names = 4.9, 0.77 + 0.068 * max(map(len, names_in_lines))
     height = max(3.9, 0.75 + 0.18 * len(names_in_lines))
     width = 0.75 + panel + names
     figure = Figure(figsize=(width, height), dpi=130)
@@ -98,7 +107,7 @@ def _sheet(names_in_lines: Sequence[str]) -> tuple[Figure, Axes]:
 
 
 def _draw(panel: Axes, line: Line, place: int, label: str | None = None) -> None:
-    colour, dash = COLOURS[place % len(COLOURS)], DASHES[place // len(COLOURS) % len(DASHES)]
+    colour, dash = COLOURS[place % len(COLOURS)], DASHES[place % len(DASHES)]
     name = _literal(in_lines(label or line.label))
     marker = "o" if len(line.x) == 1 else None
     panel.plot(line.x, line.mean, color=colour, linestyle=dash, linewidth=1.8, label=name, marker=marker)
@@ -122,7 +131,7 @@ def _dress(panel: Axes, across: str, x_unit: Unit, y_unit: Unit) -> None:
 
 def _name_lines(panel: Axes) -> None:
     """Name the lines beside the panel, where no curve can be under them."""
-    panel.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9)
+    panel.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9, handlelength=3)
 
 
 def in_lines(label: str) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import yaml
+from pydantic_core import from_json
 
 from turbosvm.errors import TurboSVMError
 from turbosvm.evaluation.milestones import RoundsToTarget, rounds_to_target
@@ -98,6 +99,13 @@ class RunRecords:
         rounds, accuracies = (self.points.get(name, NONE).tolist() for name in ("round", "accuracy"))
         return rounds_to_target(map(int, rounds), accuracies, self.target if target is None else target)
 
+    def metrics_at(self, number: int) -> dict[str, float]:
+        """The metrics of the last evaluation up to a round; none where the run ended before that, or had none yet."""
+        place = int(self.points["round"].searchsorted(number, side="right")) - 1 if self.points else -1
+        if self.rounds < number or place < 0:
+            return {}
+        return {name: float(self.points[name][place]) for name in METRICS}
+
     @property
     def final(self) -> dict[str, float]:
         """The metrics of the last evaluated round."""
@@ -175,7 +183,7 @@ def _parse_lines(content: bytes) -> tuple[list[Mapping[str, Any]], bool]:
     """The rows in the order of their rounds, and whether a last line had to be left out."""
     lines = [line for line in content.split(b"\n") if line.strip()]
     try:
-        rows, cut = json.loads(b"[" + b",".join(lines) + b"]"), False  # all at once is faster
+        rows, cut = from_json(b"[" + b",".join(lines) + b"]"), False  # all at once, and not by json, is faster
     except ValueError:
         rows, cut = _parse_each(lines, may_be_cut=not content.endswith(b"\n"))
     try:

@@ -1,7 +1,7 @@
 """The figures of a contest: rounds to target, metrics at a round, what the paper has, paired differences."""
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, stdev
@@ -48,9 +48,11 @@ class Estimate:
         return stdev(self.values) if len(self.values) > 1 and self.above is None else None
 
     def __str__(self) -> str:
-        if self.above is not None:
-            return f">{self.above}"
-        return spread(self.values, self.counts)
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
+        return spread(self.values, self.counts) if self.above is None else f">{self.above}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +129,8 @@ class _Measured:
     def __init__(self, group: Group, at: int) -> None:
         self.group = group
         self.rounds = {run.seed: run.rounds_to() for run in group.runs}
-        self.metrics = {name: _at(group.runs, name, at) for name in METRICS}
+        there = {run.seed: run.metrics_at(at) for run in group.runs}
+        self.metrics = {name: _percent(there, name) for name in METRICS}
 
     def estimates(self) -> dict[str, Estimate]:
         """Its figures over seeds."""
@@ -142,16 +145,10 @@ def rounds_estimate(milestones: Sequence[RoundsToTarget]) -> Estimate:
     return Estimate(values, len(values) - len(short), max(short) if short else None, counts=True)
 
 
-def _at(runs: Sequence[RunRecords], metric: str, at: int) -> dict[int, float]:
-    """A metric in percent by seed, of the last evaluation up to round `at`, for the runs that went so far."""
-    found = {}
-    for run in runs:
-        place = int(run.points["round"].searchsorted(at, side="right")) - 1
-        if run.rounds >= at and place >= 0:
-            value = 100 * float(run.points[metric][place])
-            if math.isfinite(value):
-                found[run.seed] = value
-    return found
+def _percent(by_seed: Mapping[int, Mapping[str, float]], metric: str) -> dict[int, float]:
+    """A metric in percent by seed, of the runs that have it."""
+    values = {seed: 100 * metrics.get(metric, math.nan) for seed, metrics in by_seed.items()}
+    return {seed: value for seed, value in values.items() if math.isfinite(value)}
 
 
 def _best(tasks: Sequence[Hashable], estimates: Sequence[dict[str, Estimate]]) -> set[tuple[int, str]]:

@@ -66,6 +66,9 @@ def line_of(group: Group, kind: Kind) -> Line | None:
     if not points:
         return None
     rounds = np.unique(np.concatenate([found[0] for found in points]))
+    if all(len(found[0]) == len(rounds) for found in points):
+        x, mean, low, high = (np.array([found[part] for found in points]) for part in range(1, 5))
+        return Line(group.label, len(points), x.mean(axis=0), mean.mean(axis=0), low.min(axis=0), high.max(axis=0))
     grids = np.full((4, len(points), len(rounds)), np.nan)
     for place, (numbers, *columns) in enumerate(points):
         grids[:, place, np.searchsorted(rounds, numbers)] = columns
