@@ -243,6 +243,7 @@ def sweep(
     out: str | Path = "runs",
     jobs: int | None = None,
     engine: str = "local",
+    on_end: Callable[[Path, str | None], None] | None = None,
     **settings: Any,
 ) -> Swept:
     """Run every combination of a grid; what is done is skipped, what was stopped goes on, what failed is retried.
@@ -253,6 +254,7 @@ def sweep(
         jobs: runs at a time, in processes of their own; a script must then call this under
             `if __name__ == "__main__":`, since those processes import it.
         engine: 'local', or 'ray' for a cluster.
+        on_end: called with a run's folder as it ends, and the reason if it failed, for progress displays of your own.
         settings: any key of the config, over what the sweep says.
 
     Example:
@@ -272,6 +274,8 @@ def sweep(
             raise KeyboardInterrupt
         if ended.failed:
             failed[ended.path.name] = ended.failed
+        if on_end:
+            on_end(ended.path, ended.failed)
     if failed and not any(run.done for run in planned):
         first, why = next(iter(failed.items()))
         raise TurboSVMError(f"All of the {len(failed)} runs in '{root}' failed; the first, {first}: {why}")

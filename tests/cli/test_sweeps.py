@@ -106,6 +106,11 @@ def test_reproduce_runs_a_table_and_prints_it_beside_the_paper(
 
 def test_tune_searches_the_clients_rate_then_the_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("tune", "fedadam", "moon", "turbosvm", "--data", "blobs", "--rates", "1e-4,0.2,1e30", "--rounds", "4")
+    assert turbosvm(*arguments, *SMALL, "--dry-run") == 0
+    shown = capsys.readouterr().out
+    assert "First the clients' rate, as below; then, with the best, 6 runs with 24 rounds." in shown
+    assert shown.count("to do  fedavg") == 3
+    assert not (tmp_path / "runs").exists()
     assert turbosvm(*arguments, *SMALL, "--set", "max_failed_rounds=0") == 0
     shown = capsys.readouterr().out
     assert "moon has no learning rate on the server" in shown

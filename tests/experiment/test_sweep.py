@@ -346,7 +346,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert turbosvm("sweep", "mine.yaml", "--engine", "slurm") == 2
     assert "Unknown engine of a sweep 'slurm'; allowed: local, ray" in capsys.readouterr().err
     assert turbosvm("sweep", "other.yaml") == 2
-    assert "other.yaml' cannot be read" in capsys.readouterr().err
+    assert "Sweep file 'other.yaml' cannot be read" in capsys.readouterr().err
     (tmp_path / "faulty").touch()
     assert turbosvm("sweep", "mine.yaml", "--set", "model=sweep_models:Faulty", "--set", "on_bad_client=abort") == 1
     shown = capsys.readouterr().out
@@ -473,7 +473,12 @@ def test_a_process_that_is_told_to_end_does_not_wait_for_work(at_work: bool, mon
 def test_from_python(tmp_path: Path) -> None:
     content: dict[str, Any] = {"name": "mine", "set": sweep_settings("Net")}
     content["grid"] = {"algorithm": ["fedavg", "fedavgm"]}
-    swept = package.sweep(content, out=tmp_path / "out", rounds=2)
+    ends: list[tuple[Path, str | None]] = []
+    swept = package.sweep(content, out=tmp_path / "out", rounds=2, on_end=lambda *end: ends.append(end))
+    assert [(path.name.split("-")[0], path.parent, why) for path, why in ends] == [
+        ("fedavg", swept.folder, None),
+        ("fedavgm", swept.folder, None),
+    ]
     assert swept.folder == tmp_path / "out" / "mine"
     assert repr(swept) == f"Swept(2 runs in '{tmp_path}/out/mine')"
     assert [(run.algorithm, run.final["round"]) for run in swept.runs] == [("fedavg", 2), ("fedavgm", 2)]

@@ -14,6 +14,7 @@ from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.config import Config
 from turbosvm.experiment.resolve import resolve_config
 from turbosvm.experiment.runner import Outcome, run_experiment
+from turbosvm.trackers import catalogue
 from turbosvm.trackers.tracker import Status, TrackedRun
 
 SHORT: dict[str, Any] = {"rounds": 4, "clients_per_round": 3, "evaluate_every": 2, "client": {"batch_size": 4}}
@@ -152,6 +153,19 @@ def test_a_missing_package_is_told_before_anything_is_made(
     assert f"The tracker '{name}' needs the package {name}, which is not installed" in str(caught.value)
     assert f'pip install "turbosvm[{name}]"' in str(caught.value)
     assert not (tmp_path / "runs").exists()
+
+
+def test_all_missing_packages_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(_: Path | None) -> Any:
+        raise ModuleNotFoundError(name="somewhere")
+
+    monkeypatch.setattr(catalogue, "TRACKERS", {"one": missing, "other": missing})
+    with pytest.raises(TurboSVMError) as caught:
+        catalogue.build_trackers(["one", "other"], None)
+    assert str(caught.value) == (
+        "The tracker 'one' needs the package somewhere, which is not installed; the tracker 'other' needs the package "
+        'somewhere, which is not installed: pip install "turbosvm[one,other]".'
+    )
 
 
 def test_ones_own_tracker_is_handed_over_in_python(tiny_data: FederatedData, tmp_path: Path) -> None:

@@ -20,10 +20,11 @@ def tune(
     jobs: sweep.Jobs = None,
     engine: sweep.Where = "local",
     assign: options.Assignments = None,
+    dry_run: sweep.DryRun = False,
     out: options.Out = Path("runs"),
 ) -> None:
     """Search the clients' learning rate for FedAvg, then the servers' with that one; ends with a file for --config."""
     from turbosvm.cli.tuning import carry_out
 
     given = {"data": {"name": data} if data else None, "rounds": rounds}
-    carry_out(algorithms or [], preset, given, seeds, rates, jobs, engine, assign or [], out)
+    carry_out(algorithms or [], preset, given, seeds, rates, jobs, engine, assign or [], out, dry_run)

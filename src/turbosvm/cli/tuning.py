@@ -13,7 +13,7 @@ from turbosvm.cli.seeds import parse_seeds
 from turbosvm.cli.sweeping import carry_out as carry_out_sweep
 from turbosvm.cli.terminal import print_table, say
 from turbosvm.errors import TurboSVMError
-from turbosvm.experiment.grid import Changes, make_sweep
+from turbosvm.experiment.grid import Changes, Sweep, make_sweep
 from turbosvm.experiment.layers import Layer, merge_layers, parse_assignments
 from turbosvm.experiment.sweep import Planned, threads_for
 from turbosvm.experiment.tune import (
@@ -39,6 +39,7 @@ def carry_out(
     engine: str,
     assign: Sequence[str],
     out: Path,
+    dry_run: bool = False,
 ) -> None:
     """Search, show each step, and write what was found to tuned.yaml."""
     console = Console()
@@ -50,15 +51,25 @@ def carry_out(
     changes = Changes(merge_layers([assigned, plain]), threads=threads_for(jobs))
     tried, wanted = _parse_rates(rates) if rates else RATES, parse_seeds(seeds)
 
-    def search(content: Layer, name: str) -> list[Planned]:
-        made = make_sweep(content, changes, "the search", f"tune-{preset}/{name}")
-        return carry_out_sweep(made, out, jobs, engine, search=True)
+    servers = [name for name in names if server_rates(name)]
 
+    def sweep(content: Layer, name: str) -> Sweep:
+        return make_sweep(content, changes, "the search", f"tune-{preset}/{name}")
+
+    def search(content: Layer, name: str) -> list[Planned]:
+        return carry_out_sweep(sweep(content, name), out, jobs, engine, dry_run, search=True)
+
+    if dry_run and servers:
+        later = sweep(server_search(preset, {}, wanted, tried, servers, tried[0]), "server").configs
+        rounds = sum(run.rounds for run in later)
+        say(
+            f"First the clients' rate, as below; then, with the best, {len(later):,} runs with {rounds:,} rounds.",
+            console,
+        )
     scores = accuracies(search(client_search(preset, {}, wanted, tried), "client"), [CLIENT])
     (client_rate,) = best_of(scores)
     _show("fedavg, the clients' learning rate", [CLIENT], scores, console)
     found: dict[str, tuple[float, ...]] = {}
-    servers = [name for name in names if server_rates(name)]
     if servers:
         runs = search(server_search(preset, {}, wanted, tried, servers, client_rate), "server")
         for name in servers:

@@ -61,7 +61,7 @@ class Changes:
 
 def read_sweep(file: Path, changes: Changes | None = None) -> Sweep:
     """Read a sweep's file."""
-    return make_sweep(read_yaml(file), changes, str(file), file.stem)
+    return make_sweep(read_yaml(file, "Sweep file"), changes, str(file), file.stem)
 
 
 def make_sweep(

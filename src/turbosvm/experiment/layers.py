@@ -11,23 +11,23 @@ from turbosvm.errors import TurboSVMError
 Layer = dict[str, Any]
 
 
-def read_yaml(file: Path) -> Layer:
-    """Read a YAML file that holds keys and values."""
+def read_yaml(file: Path, kind: str = "Config file") -> Layer:
+    """Read a YAML file that holds keys and values; errors call it by its kind."""
     try:
         content = yaml.safe_load(file.read_text())
     except OSError as error:
-        raise TurboSVMError(f"Config file '{file}' cannot be read: {error.strerror}.") from error
+        raise TurboSVMError(f"{kind} '{file}' cannot be read: {error.strerror}.") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         what = " ".join(str(error).split())
-        raise TurboSVMError(f"Config file '{file}' is not YAML: {what}.") from error
+        raise TurboSVMError(f"{kind} '{file}' is not YAML: {what}.") from error
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise TurboSVMError(f"Config file '{file}' must hold keys and values, not a {type(content).__name__}.")
+        raise TurboSVMError(f"{kind} '{file}' must hold keys and values, not a {type(content).__name__}.")
     try:
         return merge_layers([content])
     except RecursionError as error:
-        raise TurboSVMError(f"Config file '{file}' refers to itself.") from error
+        raise TurboSVMError(f"{kind} '{file}' refers to itself.") from error
 
 
 def parse_assignments(assignments: Iterable[str]) -> Layer:

@@ -24,19 +24,22 @@ def build_trackers(names: Iterable[str], store: Path | None) -> list[tuple[str, 
     """Import the named trackers' libraries; `store` is the folder for what several runs share."""
     names = list(dict.fromkeys(names))
     check_names(names)
-    return [(name, _build(name, store)) for name in names]
+    built, missing = list[tuple[str, Tracker]](), dict[str, str]()
+    for name in names:
+        try:
+            built.append((name, _build(name, store)))
+        except ModuleNotFoundError as error:
+            missing[name] = f"tracker '{name}' needs the package {error.name}, which is not installed"
+    if missing:
+        raise TurboSVMError(f'The {"; the ".join(missing.values())}: pip install "turbosvm[{",".join(missing)}]".')
+    return built
 
 
 def _build(name: str, store: Path | None) -> Tracker:
     try:
         return Background(TRACKERS[name](store))
-    except TurboSVMError:
+    except (TurboSVMError, ModuleNotFoundError):
         raise
-    except ModuleNotFoundError as error:
-        raise TurboSVMError(
-            f"The tracker '{name}' needs the package {error.name}, which is not installed: "
-            f'pip install "turbosvm[{name}]".'
-        ) from error
     except Exception as error:
         raise TurboSVMError(f"The tracker '{name}' cannot be imported: {in_one_line(error)}.") from error
 
