@@ -78,7 +78,14 @@ def test_reproduce_lists_and_refuses(capsys: pytest.CaptureFixture[str]) -> None
     assert "rounds     The paper's first two tables" in capsys.readouterr().out
     for arguments, message in (
         (("rouds",), "Unknown table 'rouds'; allowed: clients, costs, embedding, epochs, kernels, rounds, schemes."),
-        (("rounds",), "No task's data is prepared"),
+        (("rounds",), "No data of femnist, celeba, shakespeare is prepared: turbosvm data prepare femnist"),
+        (("kernels",), "No data of celeba is prepared"),
+        (("kernels", "--data", "femnist=blobs"), "The table 'kernels' is of celeba; it has nothing of femnist."),
+        (
+            ("rounds", "--data", "celeba=blobs", "--grid", "algorithm"),
+            "write key=value, for instance client.epochs=1,2",
+        ),
+        (("rounds", "--data", "celeba=blobs", "--grid", "algorithm=["), "The value in 'algorithm=[' is not YAML."),
         (
             ("rounds", "--data", "mnist=blobs"),
             "Unknown task of the paper 'mnist'; allowed: celeba, femnist, shakespeare.",
@@ -102,6 +109,17 @@ def test_reproduce_runs_a_table_and_prints_it_beside_the_paper(
     assert (tmp_path / "runs" / "rounds" / "report" / "index.html").is_file()
     assert turbosvm(*arguments, "--dry-run") == 0
     assert "14 runs in runs/rounds: 14 done, 0 to do" in capsys.readouterr().out
+
+
+def test_a_table_that_asks_for_too_much_is_made_smaller(capsys: pytest.CaptureFixture[str]) -> None:
+    model = ("--set", "model=small_models:Net", "--set", "data.min_samples=1")
+    arguments = ("reproduce", "clients", "--data", "femnist=blobs", "--seeds", "0", "--rounds", "1", *model)
+    assert turbosvm(*arguments) == 2
+    assert "Config key 'clients_per_round' is 32; it must be from 1 to" in capsys.readouterr().err
+    assert turbosvm(*arguments, "--grid", "clients_per_round=2,3", "--grid", "algorithm=fedavg") == 0
+    shown = capsys.readouterr().out
+    assert "2 runs in runs/clients: 0 done, 2 to do, with 2 rounds" in shown
+    assert ["fedavg C=2" in shown, "fedavg C=3" in shown, "C=8" in shown] == [True, True, False]
 
 
 def test_tune_searches_the_clients_rate_then_the_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ import pytest
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.grid import Changes, key_of, make_sweep, read_sweep
+from turbosvm.experiment.layers import parse_lists
 from turbosvm.experiment.resolve import resolve_config
 
 
@@ -91,6 +92,23 @@ def test_the_grid_may_go_over_presets_and_overrides_win() -> None:
 def test_mistakes_are_told_with_their_place(content: dict[str, Any], message: str) -> None:
     with pytest.raises(TurboSVMError, match=message):
         make_sweep(content)
+
+
+def test_lists_are_put_in_the_place_of_lists_alone() -> None:
+    content = {"runs": [{"grid": {"seed": [0], "client.epochs": [1, 2]}}, {"grid": {"rounds": [3]}}]}
+    changes = Changes(grid=parse_lists(["client.epochs=4,5", "rounds=7"]))
+    assert [(run.client.epochs, run.rounds) for run in make_sweep(content, changes).configs] == [
+        (4, 100),
+        (5, 100),
+        (1, 7),
+    ]
+    for given, message in (
+        (["epochs=1"], r"Unknown list in the grid of the sweep 'epochs'; allowed: client.epochs, rounds, seed"),
+        (["seed="], r"The list of 'seed' in the grid of the sweep is to have no values"),
+        (["algorithm=fedavg,turbosvm"], r"Unknown list in the grid of the sweep 'algorithm'"),
+    ):
+        with pytest.raises(TurboSVMError, match=message):
+            make_sweep(content, Changes(grid=parse_lists(given)))
 
 
 def test_a_key_tells_what_is_computed_not_how(tiny_data: FederatedData) -> None:

@@ -192,10 +192,42 @@ def test_the_papers_figures_stand_beside_ours_at_its_round() -> None:
     table = paper_table(results(runs))
     assert [[cell.text for cell in row] for row in table.rows if row[0].text == "turbosvm"] == [
         ["turbosvm", "rounds to 70%", "100.0 ± 0.0", "54.6 ± 1.6", "+45.4"],
-        ["turbosvm", "accuracy %", "80.0 ± 0.0", "76.6 ± 1.0", "+3.4"],
-        ["turbosvm", "macro F1 %", "40.0 ± 0.0", "61.9 ± 0.7", "−21.9"],  # noqa: RUF001
-        ["turbosvm", "MCC %", "70.0 ± 0.0", "75.8 ± 1.0", "−5.8"],  # noqa: RUF001
+        ["turbosvm", "accuracy % at round 100", "80.0 ± 0.0", "76.6 ± 1.0", "+3.4"],
+        ["turbosvm", "macro F1 % at round 100", "40.0 ± 0.0", "61.9 ± 0.7", "−21.9"],  # noqa: RUF001
+        ["turbosvm", "MCC % at round 100", "70.0 ± 0.0", "75.8 ± 1.0", "−5.8"],  # noqa: RUF001
     ]
+
+
+def test_the_paper_has_figures_of_one_measure_at_two_rounds() -> None:
+    curve = [0.5] * 99 + [0.8] + [0.9] * 100
+    runs = [run("turbosvm", seed, curve, data="celeba", model__name="celeba") for seed in (0, 1)]
+    table = paper_table(results(runs))
+    assert [[cell.text for cell in row[1:]] for row in table.rows if "F1" in row[1].text or "loss" in row[1].text] == [
+        ["macro F1 % at round 100", "40.0 ± 0.0", "77.2 ± 1.3", "−37.2"],  # noqa: RUF001
+        ["macro F1 % at round 200", "45.0 ± 0.0", "82.1", "−37.1"],  # noqa: RUF001
+        ["loss at round 200", "0.10 ± 0.00", "0.44", "−0.34"],  # noqa: RUF001
+    ]
+    frame = numbers_of([results(runs)])
+    columns = ["at_round", "mean", "paper_mean", "mean_beside_paper", "less_paper"]
+    assert frame[frame["measure"].isin(["macro_f1", "loss"])][columns].to_numpy().tolist() == [
+        pytest.approx([200, 45, 77.2, 40, -37.2]),  # the paper's at round 100
+        pytest.approx([200, 45, 82.1, 45, -37.1]),
+        pytest.approx([200, 0.1, 0.44, 0.1, -0.34]),
+    ]
+    assert len(frame) == 6
+    short = [run("turbosvm", 0, curve[:150], data="celeba", model__name="celeba")]
+    assert not any("200" in row[1].text for row in paper_table(results(short)).rows)
+
+
+def test_support_vectors_beside_the_papers() -> None:
+    one = run("turbosvm", 0, [0.5] * 200, data="femnist", model__name="femnist", model__options={"embedding": 64})
+    one.frame["svm_support_mean"] = [8.0] * 199 + [3.5]
+    table = paper_table(results([one]))
+    assert [[cell.text for cell in row[1:]] for row in table.rows] == [
+        ["macro F1 % at round 200", "25.0", "58.9", "−33.9"],  # noqa: RUF001
+        ["support vectors at round 200", "3.5", "8.0", "−4.5"],  # noqa: RUF001
+    ]
+    assert table.caption.endswith("support vectors are those of a class, ours on average, the paper's of its class 1")
 
 
 def test_no_difference_from_the_paper_where_one_did_not_arrive() -> None:

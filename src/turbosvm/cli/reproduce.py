@@ -16,6 +16,7 @@ def reproduce(
         typer.Option("--data", "-d", metavar="TASK=DATA", help="A task's data; without any, all that is prepared."),
     ] = None,
     seeds: sweep.Seeds = None,
+    lists: sweep.Lists = None,
     rounds: options.Rounds = None,
     at: Annotated[int | None, typer.Option("--at", help="Round that metrics are at.")] = None,
     jobs: sweep.Jobs = None,
@@ -28,8 +29,8 @@ def reproduce(
     from turbosvm.cli.seeds import parse_seeds
     from turbosvm.cli.sweeping import carry_out
     from turbosvm.experiment.grid import Changes, read_sweep
-    from turbosvm.experiment.layers import merge_layers, parse_assignments
-    from turbosvm.experiment.ready import about, find_ready, ready_sweeps
+    from turbosvm.experiment.layers import merge_layers, parse_assignments, parse_lists
+    from turbosvm.experiment.ready import about, find_ready, ready_sweeps, tasks_of
     from turbosvm.experiment.sweep import threads_for
 
     if table is None:
@@ -37,7 +38,11 @@ def reproduce(
             typer.echo(f"{name:10} {about(each)}")
         return
     file, places = find_ready(table), _parse_data(data or [])
-    grid, wanted = {"preset": list(places) or _prepared()}, parse_seeds(seeds) if seeds else None
+    tasks = tasks_of(file)
+    if others := [task for task in places if task not in tasks]:
+        raise TurboSVMError(f"The table '{table}' is of {', '.join(tasks)}; it has nothing of {', '.join(others)}.")
+    grid = {"preset": list(places) or _prepared(tasks), **parse_lists(lists or ())}
+    wanted = parse_seeds(seeds) if seeds else None
     overrides = merge_layers([parse_assignments(assign or ()), {"rounds": rounds} if rounds else {}])
     made = read_sweep(file, Changes(overrides, grid, wanted, places, threads_for(jobs)))
     carry_out(made, out, jobs, engine, dry_run, at)
@@ -67,13 +72,14 @@ def _tasks() -> list[str]:
     return [task for task in PRESETS if task != "glyphs"]
 
 
-def _prepared() -> list[str]:
-    """The paper's tasks whose data is there."""
+def _prepared(tasks: list[str]) -> list[str]:
+    """Those of the tasks whose data is there."""
     from turbosvm.data.store import find_folder
 
-    tasks = [task for task in _tasks() if find_folder(task)]
-    if not tasks:
+    there = [task for task in tasks if find_folder(task)]
+    if not there:
         raise TurboSVMError(
-            "No task's data is prepared: turbosvm data prepare femnist --from PLACE; or give it, --data femnist=FOLDER."
+            f"No data of {', '.join(tasks)} is prepared: turbosvm data prepare {tasks[0]} --from PLACE; "
+            f"or give it, --data {tasks[0]}=FOLDER."
         )
-    return tasks
+    return there

@@ -13,6 +13,10 @@ Jobs = Annotated[
 ]
 Seeds = Annotated[str | None, typer.Option(help="Seeds, with commas between them.")]
 Where = Annotated[str, typer.Option("--engine", help="Who carries runs out: local, or ray (a cluster).")]
+Lists = Annotated[
+    list[str] | None,
+    typer.Option("--grid", metavar="KEY=A,B", help="Other values for a list in the grid; may be repeated."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List the runs and what is done of them, and end.")]
 
 
@@ -22,6 +26,7 @@ def sweep(
     engine: Where = "local",
     rounds: options.Rounds = None,
     seeds: Seeds = None,
+    lists: Lists = None,
     assign: options.Assignments = None,
     dry_run: DryRun = False,
     out: options.Out = Path("runs"),
@@ -30,10 +35,10 @@ def sweep(
     from turbosvm.cli.seeds import parse_seeds
     from turbosvm.cli.sweeping import carry_out
     from turbosvm.experiment.grid import Changes, read_sweep
-    from turbosvm.experiment.layers import merge_layers, parse_assignments
+    from turbosvm.experiment.layers import merge_layers, parse_assignments, parse_lists
     from turbosvm.experiment.sweep import threads_for
 
     overrides = merge_layers([parse_assignments(assign or ()), {"rounds": rounds} if rounds else {}])
     wanted = parse_seeds(seeds) if seeds else None
-    made = read_sweep(file, Changes(overrides, seeds=wanted, threads=threads_for(jobs)))
+    made = read_sweep(file, Changes(overrides, parse_lists(lists or ()), wanted, threads=threads_for(jobs)))
     carry_out(made, out, jobs, engine, dry_run)

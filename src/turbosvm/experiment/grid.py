@@ -50,7 +50,7 @@ class Changes:
     overrides: Mapping[str, Any] = field(default_factory=dict)
     """Settings that win over all others."""
     grid: Mapping[str, list[Any]] = field(default_factory=dict)
-    """Lists in the place of those that the sweep has under the same keys."""
+    """Lists in the place of those that the sweep has under the same keys; of presets, also where it has none."""
     seeds: list[int] | None = None
     """Of every run, whether or not the sweep has some."""
     data: Mapping[str, str] = field(default_factory=dict)
@@ -71,7 +71,9 @@ def make_sweep(
     changes = changes or Changes()
     if not content:
         raise TurboSVMError(f"In {where}: there is nothing; a sweep has 'set', 'grid' or 'runs'.")
-    blocks = [_changed(block, changes) for block in _blocks(content, where)]
+    blocks = _blocks(content, where)
+    _check_lists(changes.grid, blocks, where)
+    blocks = [_changed(block, changes) for block in blocks]
     count = sum(prod(len(values) for values in block["grid"].values()) for block in blocks)
     if count > MOST_RUNS:
         raise TurboSVMError(f"In {where}: {count:,} runs; at most {MOST_RUNS:,} are allowed.")
@@ -111,6 +113,16 @@ def _name(content: Mapping[str, Any], where: str) -> str:
     if not isinstance(name, str) or not re.fullmatch(r"[\w.+ -]{1,100}", name) or not name.strip(". "):
         raise TurboSVMError(f"In {where}: the name is {name!r}; it must be letters, digits, spaces, and any of . + - _")
     return name
+
+
+def _check_lists(given: Mapping[str, list[Any]], blocks: list[Layer], where: str) -> None:
+    """Refuse a list in the place of none, and one without values."""
+    keys = [key for block in blocks for key in block["grid"]]
+    for key, values in given.items():
+        if key not in (*keys, "preset"):
+            raise unknown(f"list in the grid of {where}", key, keys)
+        if not values:
+            raise TurboSVMError(f"The list of '{key}' in the grid of {where} is to have no values; give one or more.")
 
 
 def _changed(block: Layer, changes: Changes) -> Layer:

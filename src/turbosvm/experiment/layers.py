@@ -32,17 +32,23 @@ def read_yaml(file: Path, kind: str = "Config file") -> Layer:
 
 def parse_assignments(assignments: Iterable[str]) -> Layer:
     """Turn `["client.epochs=2", ...]` into nested keys; values are read as YAML."""
-    layers = []
-    for assignment in assignments:
-        key, sign, text = assignment.partition("=")
-        if not sign or not key:
-            raise TurboSVMError(f"'{assignment}' is not an assignment; write key=value, for instance client.epochs=2.")
-        try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise TurboSVMError(f"The value in '{assignment}' is not YAML.") from error
-        layers.append(nest(key, value))
-    return merge_layers(layers)
+    return merge_layers(nest(*_parse(assignment, "client.epochs=2")) for assignment in assignments)
+
+
+def parse_lists(assignments: Iterable[str]) -> dict[str, list[Any]]:
+    """Turn `["client.epochs=1,2", ...]` into lists by key; values are read as YAML."""
+    return dict(_parse(assignment, "client.epochs=1,2", "[{}]") for assignment in assignments)
+
+
+def _parse(assignment: str, example: str, form: str = "{}") -> tuple[str, Any]:
+    """Key and value of an assignment; the value is what YAML makes of it in such a form."""
+    key, sign, text = assignment.partition("=")
+    if not sign or not key:
+        raise TurboSVMError(f"'{assignment}' is not an assignment; write key=value, for instance {example}.")
+    try:
+        return key, yaml.safe_load(form.format(text))
+    except yaml.YAMLError as error:
+        raise TurboSVMError(f"The value in '{assignment}' is not YAML.") from error
 
 
 def nest(key: str, value: Any) -> Layer:

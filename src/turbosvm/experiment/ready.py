@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from turbosvm.errors import unknown
+from turbosvm.experiment.layers import read_yaml
 
 _PACKAGE = Path(__file__).parents[1]
 _PLACES = (_PACKAGE / "experiments" / "paper", _PACKAGE.parents[1] / "experiments" / "paper")
@@ -21,6 +22,13 @@ def find_ready(name: str) -> Path:
     if name not in sweeps:
         raise unknown("table", name, sweeps)
     return sweeps[name]
+
+
+def tasks_of(file: Path) -> list[str]:
+    """The tasks that it is about."""
+    content = read_yaml(file, "Sweep file")
+    tasks: list[str] = [content["preset"]] if "preset" in content else content["grid"]["preset"]
+    return tasks
 
 
 def about(file: Path) -> str:

@@ -3,13 +3,13 @@
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from turbosvm.report.paper import ROUND, PaperFigure
-from turbosvm.report.results import MEASURES, METRICS, ROUNDS, Estimate, Results, Row
+from turbosvm.report.results import MEASURES, METRICS, BesidePaper, Results, Row
 from turbosvm.report.settings import fingerprint
 from turbosvm.report.student import Interval
 from turbosvm.report.text import NOTHING, signed
 
 TITLES = {"accuracy": "accuracy %", "macro_f1": "macro F1 %", "mcc": "MCC %"}
+PAPER_TITLES = {"svm_support_mean": "support vectors"}
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,13 @@ def results_table(results: Results) -> TextTable:
 
 def paper_table(results: Results) -> TextTable:
     """Ours, the paper's and the difference: a row for each group and measure that the paper has."""
-    titles = {ROUNDS: _rounds_title(results), **TITLES}
+    pairs = [(row, pair) for row in results.rows for pair in row.beside_paper]
     rows = tuple(
-        (Cell(row.group.label), Cell(titles[measure]), *map(Cell, _beside(row, measure)))
-        for row in results.rows
-        for measure in row.paper
+        (Cell(row.group.label), Cell(_measured(pair, results)), *map(Cell, _compared(pair))) for row, pair in pairs
     )
-    metrics = any(measure != ROUNDS for row in results.rows for measure in row.paper)
-    at = f" (metrics at round {ROUND})" if metrics else ""
-    caption = f"{results.contest.title}: beside the paper's figures{at}"
+    supports = any(pair.paper.measure in PAPER_TITLES for _, pair in pairs)
+    means = "; support vectors are those of a class, ours on average, the paper's of its class 1" if supports else ""
+    caption = f"{results.contest.title}: beside the paper's figures{means}"
     return TextTable(caption, ("algorithm", "measure", "ours", "paper", "difference"), rows)
 
 
@@ -128,15 +126,16 @@ def percent(share: float) -> str:
     return f"{100 * share:g}%"
 
 
-def difference_from_paper(estimate: Estimate, figure: PaperFigure) -> float | None:
-    """Ours less the paper's, where both have a mean."""
-    return None if estimate.mean is None or figure.mean is None else estimate.mean - figure.mean
+def _measured(pair: BesidePaper, results: Results) -> str:
+    """What the paper has measured, and when."""
+    measure, at = pair.paper.measure, pair.paper.at
+    return _rounds_title(results) if at is None else f"{(TITLES | PAPER_TITLES).get(measure, measure)} at round {at}"
 
 
-def _beside(row: Row, measure: str) -> Sequence[str]:
-    figure, estimate = row.paper[measure], row.beside_paper[measure]
-    difference = difference_from_paper(estimate, figure)
-    return str(estimate), str(figure), NOTHING if difference is None else signed(difference)
+def _compared(pair: BesidePaper) -> Sequence[str]:
+    difference = pair.difference
+    told = NOTHING if difference is None else signed(difference, pair.paper.digits)
+    return str(pair.ours), str(pair.paper), told
 
 
 def _seeds(row: Row) -> str:

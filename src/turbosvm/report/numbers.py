@@ -5,9 +5,9 @@ from typing import Any
 
 import pandas as pd
 
-from turbosvm.report.layout import difference_from_paper
+from turbosvm.report.paper import ROUNDS
 from turbosvm.report.records import RunRecords
-from turbosvm.report.results import MEASURES, METRICS, ROUNDS, Results, Row
+from turbosvm.report.results import MEASURES, METRICS, BesidePaper, Estimate, Results, Row
 
 COLUMNS = (
     "data",
@@ -36,8 +36,11 @@ COLUMNS = (
 
 
 def numbers_of(many: Iterable[Results]) -> pd.DataFrame:
-    """All figures of all contests, metrics in percent; `mean_beside_paper` is ours at the paper's round."""
-    rows = [_numbers(results, row, measure) for results in many for row in results.rows for measure in MEASURES]
+    """All figures of all contests, metrics in percent; `mean_beside_paper` is ours at the paper's round.
+
+    What the paper has of other measures, or of a measure at a second round, has rows of its own.
+    """
+    rows = [numbers for results in many for row in results.rows for numbers in _all_numbers(results, row)]
     return pd.DataFrame(rows, columns=list(COLUMNS)).convert_dtypes()
 
 
@@ -72,27 +75,57 @@ def _run_numbers(results: Results, label: str, run: RunRecords) -> dict[str, Any
     }
 
 
-def _numbers(results: Results, row: Row, measure: str) -> dict[str, Any]:
-    estimate, figure, pair = row.estimates[measure], row.paper.get(measure), row.paired.get(measure)
-    of_rounds = measure == ROUNDS
-    numbers = {
+def _all_numbers(results: Results, row: Row) -> list[dict[str, Any]]:
+    first: dict[str, BesidePaper] = {}
+    further = []
+    for beside in row.beside_paper:
+        if beside.paper.measure in MEASURES and beside.paper.measure not in first:
+            first[beside.paper.measure] = beside
+        else:
+            further.append(beside)
+    return [
+        *(_numbers(results, row, measure) | _paper_numbers(first.get(measure)) for measure in MEASURES),
+        *(
+            _estimated(results, row, beside.paper.measure, beside.paper.at, beside.ours) | _paper_numbers(beside)
+            for beside in further
+        ),
+    ]
+
+
+def _estimated(results: Results, row: Row, measure: str, at: int | None, estimate: Estimate) -> dict[str, Any]:
+    return {
         "data": results.contest.title,
         "row": row.group.label,
         "algorithm": row.group.algorithm,
         "measure": measure,
-        "target": row.group.runs[0].target if of_rounds else None,
-        "at_round": None if of_rounds else results.at,
+        "at_round": at,
         "mean": estimate.mean,
         "std": estimate.std,
         "n": estimate.n,
-        "reached": estimate.reached if of_rounds else None,
         "not_reached_in": estimate.above,
-        "best": measure in row.best,
     }
-    if figure:
-        numbers |= {"paper_mean": figure.mean, "paper_std": figure.std, "paper_not_reached_in": figure.above}
-        ours = row.beside_paper[measure]
-        numbers |= {"mean_beside_paper": ours.mean, "less_paper": difference_from_paper(ours, figure)}
+
+
+def _paper_numbers(beside: BesidePaper | None) -> dict[str, Any]:
+    if beside is None:
+        return {}
+    paper = beside.paper
+    return {
+        "paper_mean": paper.mean,
+        "paper_std": paper.std,
+        "paper_not_reached_in": paper.above,
+        "mean_beside_paper": beside.ours.mean,
+        "less_paper": beside.difference,
+    }
+
+
+def _numbers(results: Results, row: Row, measure: str) -> dict[str, Any]:
+    estimate, pair = row.estimates[measure], row.paired.get(measure)
+    of_rounds = measure == ROUNDS
+    numbers = _estimated(results, row, measure, None if of_rounds else results.at, estimate)
+    numbers["best"] = measure in row.best
+    if of_rounds:
+        numbers |= {"target": row.group.runs[0].target, "reached": estimate.reached}
     if pair:
         numbers |= {"baseline": results.baseline, "less_baseline": pair.mean, "pairs": pair.n}
         numbers |= {"less_baseline_low": pair.low, "less_baseline_high": pair.high}

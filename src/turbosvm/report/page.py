@@ -13,9 +13,10 @@ import yaml
 from turbosvm.report.groups import Group
 from turbosvm.report.layout import TITLES, ablation_tables, paired_table, paper_table, percent, results_table
 from turbosvm.report.markup import html_table
+from turbosvm.report.paper import ROUNDS
 from turbosvm.report.pictures import leading
 from turbosvm.report.records import Floats, RunRecords
-from turbosvm.report.results import ROUNDS, Results
+from turbosvm.report.results import Results
 from turbosvm.report.series import KINDS, Line, lines_of, thinned
 from turbosvm.version import __version__
 
@@ -260,7 +261,7 @@ def _explained(many: Sequence[Results]) -> str:
     said = ["All metrics are of users who never trained."]
     if any(row.paired for results in many for row in results.rows):
         said.append("Intervals are Student's t over the differences at the same seeds.")
-    if any(row.paper for results in many for row in results.rows):
+    if any(row.beside_paper for results in many for row in results.rows):
         said.append(f'The paper is <a href="{PAPER}">TurboSVM-FL, AAAI 2024</a>.')
     return " ".join(said)
 

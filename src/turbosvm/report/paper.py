@@ -7,28 +7,48 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-ROUND = 100
-"""The round that the paper's tables of metrics are at."""
+from turbosvm.report.text import number
+
+ROUNDS = "rounds"
+"""Those to the target accuracy."""
+MEASURES = (ROUNDS, "accuracy", "macro_f1", "mcc", "loss", "svm_support_mean")
+"""What the paper's tables have, under the names of our records."""
+
+PLAIN: Mapping[str, Any] = {
+    "selection": True,
+    "spread_out": True,
+    "kernel": "linear",
+    "scheme": "ovo",
+    "cost": "decreasing",
+    "classes": None,
+}
+"""The paper's head, but for what a figure says of its own."""
+
+DIGITS = {"loss": 2}
+"""After the point, where it is not one."""
 
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """A mean over the paper's five seeds, with its deviation where printed; or the rounds that it is above."""
+    """A mean over the paper's seeds, with its deviation where printed; or the rounds that it is above."""
 
+    measure: str
+    at: int | None
+    """The round that it was measured at; None for rounds to target."""
     mean: float | None
     std: float | None = None
     above: int | None = None
 
+    @property
+    def digits(self) -> int:
+        """How many it has after the point."""
+        return DIGITS.get(self.measure, 1)
+
     def __str__(self) -> str:
         if self.mean is None:
             return f">{self.above}"
-        return f"{self.mean:.1f}" if self.std is None else f"{self.mean:.1f} ± {self.std:.1f}"
-
-
-def paper_figure(data: str, algorithm: str, metric: str, clients: int, epochs: int) -> PaperFigure | None:
-    """The paper's 'rounds' (to target) or 'accuracy', 'macro_f1', 'mcc' (percent, at round 100), if it printed one."""
-    figure = _figures().get((data, algorithm, clients, epochs), {}).get(metric)
-    return PaperFigure(figure.get("mean"), figure.get("std"), figure.get("above")) if figure else None
+        mean = number(self.mean, self.digits)
+        return mean if self.std is None else f"{mean} ± {number(self.std, self.digits)}"
 
 
 def paper_target(data: str) -> float | None:
@@ -43,22 +63,30 @@ def paper_place(data: str) -> int:
     return tasks.index(data) if data in tasks else len(tasks)
 
 
-def paper_figure_of(config: Mapping[str, Any], data: str, metric: str) -> PaperFigure | None:
-    """The paper's figure for what a config runs, if the paper ran the same: data, model, C, E, the method itself.
+def paper_figures_of(config: Mapping[str, Any], data: str) -> list[PaperFigure]:
+    """The paper's figures for what a config runs, if the paper ran the same: data, model, C, E, the method itself.
 
-    Rounds count where the target is the paper's; metrics are the paper's at its round.
+    Metrics are in percent. Rounds count where the target is the paper's.
     """
     algorithm, model, client = (_part(config, name) for name in ("algorithm", "model", "client"))
-    head = _part(algorithm, "head")
-    plain = {"selection": True, "spread_out": True, "kernel": "linear", "scheme": "ovo"}
-    same_method = all(head.get(option, value) == value for option, value in plain.items())
-    same_target = metric != "rounds" or config.get("target") == paper_target(data)
-    if not same_method or not same_target or model.get("name", data) != data or model.get("options"):
-        return None
     clients, epochs = config.get("clients_per_round"), client.get("epochs")
-    if not isinstance(clients, int) or not isinstance(epochs, int):
-        return None
-    return paper_figure(data, algorithm.get("name", ""), metric, clients, epochs)
+    if model.get("name", data) != data or not isinstance(clients, int) or not isinstance(epochs, int):
+        return []
+    rows = _rows().get((data, algorithm.get("name", ""), clients, epochs), [])
+    same = [row for row in rows if _same_model(model, row) and _same_head(_part(algorithm, "head"), row)]
+    figures = [figure for row in same for figure in row["figures"]]
+    same_target = config.get("target") == paper_target(data)
+    return [figure for figure in figures if same_target or figure.at is not None]
+
+
+def _same_model(model: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    return bool((model.get("options") or {}) == row.get("model", {}))
+
+
+def _same_head(head: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    return all(
+        head.get(option, PLAIN.get(option)) == value for option, value in {**PLAIN, **row.get("head", {})}.items()
+    )
 
 
 def _part(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -74,5 +102,18 @@ def _content() -> dict[str, Any]:
 
 
 @cache
-def _figures() -> dict[tuple[str, str, int, int], dict[str, dict[str, Any]]]:
-    return {(row["data"], row["algorithm"], row["clients"], row["epochs"]): row for row in _content()["figures"]}
+def _rows() -> dict[tuple[str, str, int, int], list[dict[str, Any]]]:
+    """The rows of the paper's tables by data, algorithm, clients and epochs, each with its figures."""
+    rows: dict[tuple[str, str, int, int], list[dict[str, Any]]] = {}
+    for row in _content()["figures"]:
+        at = row.get("round", _content()["round"])
+        found = [
+            PaperFigure(
+                measure, None if measure == ROUNDS else at, said.get("mean"), said.get("std"), said.get("above")
+            )
+            for measure in MEASURES
+            if (said := row.get(measure))
+        ]
+        place = (row["data"], row["algorithm"], row["clients"], row["epochs"])
+        rows.setdefault(place, []).append({**row, "figures": found})
+    return rows

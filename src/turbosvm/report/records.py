@@ -100,11 +100,14 @@ class RunRecords:
         return rounds_to_target(map(int, rounds), accuracies, self.target if target is None else target)
 
     def metrics_at(self, number: int) -> dict[str, float]:
-        """The metrics of the last evaluation up to a round; none where the run ended before that, or had none yet."""
+        """The metrics of the last evaluation up to a round, and the support vectors a class, where there are any.
+
+        There are none where the run ended before that, or had no evaluation yet.
+        """
         place = int(self.points["round"].searchsorted(number, side="right")) - 1 if self.points else -1
         if self.rounds < number or place < 0:
             return {}
-        return {name: float(self.points[name][place]) for name in METRICS}
+        return {name: float(self.points[name][place]) for name in (*METRICS, SUPPORT[0]) if name in self.points}
 
     @property
     def final(self) -> dict[str, float]:

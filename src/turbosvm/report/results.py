@@ -5,18 +5,17 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, stdev
+from typing import NamedTuple
 
 from turbosvm.errors import TurboSVMError, unknown
 from turbosvm.evaluation.milestones import RoundsToTarget
 from turbosvm.report.groups import Contest, Group
-from turbosvm.report.paper import ROUND as PAPER_ROUND
-from turbosvm.report.paper import PaperFigure, paper_figure_of
+from turbosvm.report.paper import ROUNDS, PaperFigure, paper_figures_of
 from turbosvm.report.reading import BASELINE
 from turbosvm.report.records import RunRecords
 from turbosvm.report.student import Interval, interval
 from turbosvm.report.text import spread
 
-ROUNDS = "rounds"
 METRICS = ("accuracy", "macro_f1", "mcc")
 MEASURES = (ROUNDS, *METRICS)
 
@@ -31,6 +30,8 @@ class Estimate:
     """The rounds that a seed went without reaching the target, if one did; then there is no mean."""
     counts: bool = False
     """Whether values are whole by nature."""
+    digits: int = 1
+    """How many to show after the point."""
 
     @property
     def n(self) -> int:
@@ -52,7 +53,19 @@ class Estimate:
 
     @cached_property
     def _text(self) -> str:
-        return spread(self.values, self.counts) if self.above is None else f">{self.above}"
+        return spread(self.values, self.counts, self.digits) if self.above is None else f">{self.above}"
+
+
+class BesidePaper(NamedTuple):
+    """A figure of the paper's, and ours at the same round."""
+
+    paper: PaperFigure
+    ours: Estimate
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the paper's, where both have a mean."""
+        return None if self.ours.mean is None or self.paper.mean is None else self.ours.mean - self.paper.mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +75,7 @@ class Row:
     group: Group
     estimates: dict[str, Estimate]
     best: frozenset[str]
-    paper: dict[str, PaperFigure]
-    beside_paper: dict[str, Estimate]
-    """Our estimates at the paper's round, for what the paper has figures of."""
+    beside_paper: tuple[BesidePaper, ...]
     paired: dict[str, Interval]
 
 
@@ -108,7 +119,7 @@ def results_of(contest: Contest, at: int | None = None, baseline: str | None = N
             one.group,
             estimates[place],
             frozenset(measure for measure in MEASURES if (place, measure) in best),
-            *_beside(one.group, contest.task),
+            _beside_paper(one, contest.task),
             _paired(one, _opponent(one, measured, against)),
         )
         for place, one in enumerate(measured)
@@ -130,12 +141,21 @@ class _Measured:
         self.group = group
         self.rounds = {run.seed: run.rounds_to() for run in group.runs}
         there = {run.seed: run.metrics_at(at) for run in group.runs}
-        self.metrics = {name: _percent(there, name) for name in METRICS}
+        self.metrics = {name: _finite(there, name, 100) for name in METRICS}
 
     def estimates(self) -> dict[str, Estimate]:
         """Its figures over seeds."""
         of_metrics = {name: Estimate(tuple(found.values()), len(found)) for name, found in self.metrics.items()}
         return {ROUNDS: rounds_estimate(list(self.rounds.values())), **of_metrics}
+
+    def like(self, figure: PaperFigure) -> Estimate:
+        """What the paper measured, measured here, at the same round."""
+        if figure.at is None:
+            return rounds_estimate(list(self.rounds.values()))
+        there = {run.seed: run.metrics_at(figure.at) for run in self.group.runs}
+        scale = 100 if figure.measure in METRICS else 1
+        values = tuple(_finite(there, figure.measure, scale).values())
+        return Estimate(values, len(values), digits=figure.digits)
 
 
 def rounds_estimate(milestones: Sequence[RoundsToTarget]) -> Estimate:
@@ -145,9 +165,9 @@ def rounds_estimate(milestones: Sequence[RoundsToTarget]) -> Estimate:
     return Estimate(values, len(values) - len(short), max(short) if short else None, counts=True)
 
 
-def _percent(by_seed: Mapping[int, Mapping[str, float]], metric: str) -> dict[int, float]:
-    """A metric in percent by seed, of the runs that have it."""
-    values = {seed: 100 * metrics.get(metric, math.nan) for seed, metrics in by_seed.items()}
+def _finite(by_seed: Mapping[int, Mapping[str, float]], metric: str, scale: int) -> dict[int, float]:
+    """A metric by seed, so many times as large (100 for percent), of the runs that have it."""
+    values = {seed: scale * metrics.get(metric, math.nan) for seed, metrics in by_seed.items()}
     return {seed: value for seed, value in values.items() if math.isfinite(value)}
 
 
@@ -166,14 +186,11 @@ def _best(tasks: Sequence[Hashable], estimates: Sequence[dict[str, Estimate]]) -
     return best
 
 
-def _beside(group: Group, task: str) -> tuple[dict[str, PaperFigure], dict[str, Estimate]]:
-    """The paper's figures for this group, where it has any and the runs went so far; and ours, at the same round."""
-    found = {measure: paper_figure_of(group.runs[0].config, task, measure) for measure in MEASURES}
-    if not any(found.values()):
-        return {}, {}
-    ours = _Measured(group, PAPER_ROUND).estimates()
-    paper = {measure: figure for measure, figure in found.items() if figure is not None and ours[measure].n}
-    return paper, {measure: ours[measure] for measure in paper}
+def _beside_paper(one: _Measured, task: str) -> tuple[BesidePaper, ...]:
+    """The paper's figures for a group's runs, where it has any and the runs went so far, with ours."""
+    figures = paper_figures_of(one.group.runs[0].config, task)
+    pairs = (BesidePaper(figure, one.like(figure)) for figure in figures)
+    return tuple(pair for pair in pairs if pair.ours.n)
 
 
 def _opponent(one: _Measured, others: Sequence[_Measured], baseline: str) -> _Measured | None:
@@ -240,7 +257,7 @@ def _notes(contest: Contest, at: int, asked: bool) -> list[str]:
 
 def _unlike_the_paper(rows: Sequence[Row]) -> list[str]:
     """What stands beside the paper's figures, but was not run on all that the paper was."""
-    caps = {row.group.settings.get("data.max_samples") for row in rows if row.paper} - {None}
+    caps = {row.group.settings.get("data.max_samples") for row in rows if row.beside_paper} - {None}
     return [f"Beside the paper's figures: users keep at most {cap} samples here, in the paper all." for cap in caps]
 
 

@@ -14,13 +14,13 @@ def number(value: float, digits: int = 1) -> str:
     return text.replace("-", MINUS) if float(text) else text.removeprefix("-")
 
 
-def signed(value: float) -> str:
+def signed(value: float, digits: int = 1) -> str:
     """A number with its sign; what rounds to nothing has none."""
-    text = number(value)
+    text = number(value, digits)
     return f"+{text}" if value > 0 and float(text) else text
 
 
-def spread(values: Sequence[float], counts: bool = False) -> str:
+def spread(values: Sequence[float], counts: bool = False, digits: int = 1) -> str:
     """Mean ± sample standard deviation, or the value alone where there is one, which is whole if it counts things.
 
     There is neither of what is no number.
@@ -28,5 +28,5 @@ def spread(values: Sequence[float], counts: bool = False) -> str:
     if not values or not all(map(isfinite, values)):
         return NOTHING
     if len(values) > 1:
-        return f"{number(fmean(values))} ± {number(stdev(values))}"
-    return number(values[0], 0 if counts else 1)
+        return f"{number(fmean(values), digits)} ± {number(stdev(values), digits)}"
+    return number(values[0], 0 if counts else digits)
