@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from turbosvm.report.numbers import EACH, MADE_BY
-from turbosvm.report.text import NOTHING, spread
+from turbosvm.report.student import interval
+from turbosvm.report.text import NOTHING, number, spread
 
 PLACE = Path(__file__).parents[1] / "docs" / "results"
 PAGE = (PLACE / "index.md").read_text()
@@ -21,6 +22,7 @@ DEFAULTS = {
     "moon": "moon contrast=true",
     "fedadam": "fedadam buffers=mean",
 }
+SPREAD_OUT_ONLY = "turbosvm selection=false spread_out=true"
 
 
 def tables(section: str) -> list[list[list[str]]]:
@@ -108,3 +110,45 @@ def test_what_switches_nothing_off_is_fedavg() -> None:
         fedavg = runs_of(task, "fedavg")[columns].to_numpy()
         for row in ("moon contrast=false", "turbosvm selection=false spread_out=false"):
             assert (runs_of(task, row)[columns].to_numpy() == fedavg).all()
+
+
+def difference(task: str, one: str, other: str, measure: str) -> tuple[float, float, float]:
+    """The mean of the paired differences at the same seeds, and its 95 % interval."""
+    values = [runs_of(task, row).sort_values("seed")[measure].tolist() for row in (one, other)]
+    found = interval([mine - theirs for mine, theirs in zip(*values, strict=True)])
+    assert found is not None
+    return found.mean, found.low, found.high
+
+
+@pytest.mark.parametrize(
+    ("section", "one", "other", "measure", "sentence"),
+    [
+        ("FEMNIST", "fedavg", "turbosvm", "rounds_to_target", "needs {} rounds fewer [{}, {}]"),
+        ("FEMNIST", "turbosvm", "fedavg", "accuracy", "has {} points more at round 200 [{}, {}]"),
+        ("FEMNIST", "fedaws", "turbosvm", "rounds_to_target", "the next best, {} fewer [{}, {}]"),
+        ("FEMNIST", "turbosvm", "fedaws", "accuracy", "and {} points more [{}, {}]"),
+        ("CelebA", "fedavg", "turbosvm", "rounds_to_target", "TurboSVM needs {} rounds fewer than FedAvg [{}, {}]"),
+        ("CelebA", "fedaws", "turbosvm", "rounds_to_target", "not clear of FedAwS ({} rounds fewer, [{}, {}])"),
+        ("Shakespeare", "fedavg", "turbosvm", "rounds_to_target", "from FedAvg is {} rounds [{}, {}]"),
+        ("Shakespeare", "turbosvm", "fedavg", "macro_f1", "clear of zero, {} points [{}, {}]"),
+        ("FEMNIST", SPREAD_OUT_ONLY, "turbosvm", "accuracy", "On FEMNIST it costs {} points at round 200 [{}, {}]"),
+        ("FEMNIST", "fedavg", "moon", "accuracy", "on FEMNIST {} points worse at round 200 [{}, {}]"),
+    ],
+)
+def test_the_intervals(section: str, one: str, other: str, measure: str, sentence: str) -> None:
+    told = sentence.format(*map(number, difference(TASKS[section], one, other, measure)))
+    assert told in " ".join(PAGE.split())
+
+
+def test_the_seeds_that_are_named() -> None:
+    words = " ".join(PAGE.split())
+    for section, row, sentence in (
+        ("CelebA", "fedavg", "(FedAvg: {}, {}, {})"),
+        ("Shakespeare", "turbosvm", "Seed by seed TurboSVM needs {}, {} and {} rounds"),
+        ("Shakespeare", "fedavg", "FedAvg {}, {} and {}, FedAwS"),
+        ("Shakespeare", "fedaws", "FedAwS {}, {} and {}: nobody"),
+    ):
+        rounds = runs_of(TASKS[section], row).sort_values("seed")["rounds_to_target"].astype(int)
+        assert sentence.format(*rounds) in words
+    f1 = runs_of("celeba", "turbosvm")["macro_f1"].mean()
+    assert f"82.1 % macro F1 at round 200 (one seed), where we have {f1:.1f}." in words

@@ -27,6 +27,8 @@ class TextTable:
     caption: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    words: int = 1
+    """How many columns, from the left, are of words; the others are of numbers."""
 
 
 def tables_of(results: Results) -> list[TextTable]:
@@ -60,7 +62,7 @@ def paper_table(results: Results) -> TextTable:
     supports = any(pair.paper.measure in PAPER_TITLES for _, pair in pairs)
     means = "; support vectors are those of a class, ours on average, the paper's of its class 1" if supports else ""
     caption = f"{results.contest.title}: beside the paper's figures{means}"
-    return TextTable(caption, ("algorithm", "measure", "ours", "paper", "difference"), rows)
+    return TextTable(caption, ("algorithm", "measure", "ours", "paper", "difference"), rows, words=2)
 
 
 def paired_table(results: Results) -> TextTable:
@@ -92,7 +94,7 @@ def ablation_tables(results: Results) -> list[TextTable]:
             )
             for switches, row in family
         )
-        tables.append(TextTable(f"{results.contest.title}: what the halves of {name} bring", columns, rows))
+        tables.append(TextTable(f"{results.contest.title}: what the halves of {name} bring", columns, rows, words=2))
     return tables
 
 

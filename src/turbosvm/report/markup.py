@@ -32,7 +32,7 @@ LATEX = {
 def markdown_table(table: TextTable) -> str:
     """The table under its caption."""
     header = [_markdown(column) for column in table.columns]
-    ruler = ["---", *["---:"] * (len(header) - 1)]
+    ruler = ["---"] * table.words + ["---:"] * (len(header) - table.words)
     rows = [
         [f"**{_markdown(cell.text)}**" if cell.best else _markdown(cell.text) for cell in row] for row in table.rows
     ]
@@ -45,7 +45,7 @@ def latex_table(table: TextTable) -> str:
         r"\begin{table}",
         r"\centering",
         rf"\caption{{{escape_latex(table.caption)}}}",
-        rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
+        rf"\begin{{tabular}}{{{'l' * table.words}{'r' * (len(table.columns) - table.words)}}}",
         r"\toprule",
         _latex_row([escape_latex(column) for column in table.columns]),
         r"\midrule",
@@ -59,9 +59,12 @@ def latex_table(table: TextTable) -> str:
 
 def html_table(table: TextTable) -> str:
     """The table with a caption, and headers that screen readers can read out."""
-    head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in table.columns)
+    kinds = [' class="word"' if place < table.words else "" for place in range(len(table.columns))]
+    head = "".join(
+        f'<th scope="col"{kind}>{html.escape(column)}</th>' for column, kind in zip(table.columns, kinds, strict=True)
+    )
     rows = "".join(
-        f'<tr><th scope="row">{_html_name(row[0].text)}</th>{"".join(map(_html_cell, row[1:]))}</tr>\n'
+        f'<tr><th scope="row">{_html_name(row[0].text)}</th>{"".join(map(_html_cell, row[1:], kinds[1:]))}</tr>\n'
         for row in table.rows
     )
     label = html.escape(table.caption)
@@ -89,9 +92,9 @@ def _html_name(text: str) -> str:
     return re.sub(r"([=_+]|\.(?=[a-z]))", r"\1<wbr>", html.escape(text))
 
 
-def _html_cell(cell: Cell) -> str:
+def _html_cell(cell: Cell, kind: str) -> str:
     text = html.escape(cell.text)
-    return f"<td><strong>{text}</strong></td>" if cell.best else f"<td>{text}</td>"
+    return f"<td{kind}><strong>{text}</strong></td>" if cell.best else f"<td{kind}>{text}</td>"
 
 
 def _markdown(text: str) -> str:
