@@ -1,6 +1,7 @@
 """The results on real data: what the page says is what the runs have measured."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -25,12 +26,27 @@ DEFAULTS = {
 SPREAD_OUT_ONLY = "turbosvm selection=false spread_out=true"
 
 
-def tables(section: str) -> list[list[list[str]]]:
-    """The tables under a heading as rows of cells, without their heads and bold letters."""
+def marked(section: str) -> list[list[list[str]]]:
+    """The tables under a heading as rows of cells, without their heads."""
     text = re.split(rf"^## {re.escape(section)}$", PAGE, flags=re.MULTILINE)[1].split("\n## ")[0]
     found = re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE)
-    lines = [[line.replace("*", "").strip()[1:-1].split("|") for line in table.splitlines()[2:]] for table in found]
+    lines = [[line.strip()[1:-1].split("|") for line in table.splitlines()[2:]] for table in found]
     return [[[cell.strip() for cell in line] for line in table] for table in lines]
+
+
+def tables(section: str) -> list[list[list[str]]]:
+    """The same without bold letters."""
+    return [[[cell.strip("*") for cell in line] for line in table] for table in marked(section)]
+
+
+def best_of(table: list[list[str]], column: int, choose: Callable[[list[float]], float]) -> set[int]:
+    """The rows whose figure in a column is the best."""
+    figures = {
+        place: float(line[column].strip("*").split()[0])
+        for place, line in enumerate(table)
+        if line[column][:1] not in (">", NOTHING)
+    }
+    return {place for place, figure in figures.items() if figure == choose(list(figures.values()))}
 
 
 def runs_of(task: str, row: str) -> pd.DataFrame:
@@ -74,9 +90,26 @@ def test_the_first_table(section: str) -> None:
             assert paper_ratio == f"{figure['paper_mean'] / papers['fedavg']['paper_mean']:.2f}"
 
 
+@pytest.mark.parametrize("section", TASKS)
+def test_the_best_are_in_bold(section: str) -> None:
+    table = marked(section)[0]
+    for column, choose in {1: min, 3: min, 5: max, 6: max, 7: max}.items():
+        bold = {place for place, line in enumerate(table) if line[column].startswith("**")}
+        assert bold == best_of(table, column, choose)
+
+
+def test_the_best_halves_are_in_bold() -> None:
+    (table,) = marked("Selection and spread-out")
+    for part in (table[:4], table[4:]):
+        for column, choose in {3: min, 4: max, 5: max, 6: max}.items():
+            bold = {place for place, line in enumerate(part) if line[column].startswith("**")}
+            assert bold == best_of(part, column, choose)
+
+
 @pytest.mark.parametrize("section", ["FEMNIST", "CelebA"])
 def test_the_metrics_beside_the_papers(section: str) -> None:
     of_task = TABLES[(TABLES["data"] == TASKS[section]) & TABLES["measure"].isin(METRICS)]
+    assert [line[0] for line in tables(section)[1]] == list(ALGORITHMS)
     for name, *cells in tables(section)[1]:
         pairs = of_task.loc[of_task["row"] == name.lower(), ["mean_beside_paper", "paper_mean"]].to_numpy()
         assert cells == [f"{value:.1f}" for pair in pairs for value in pair]

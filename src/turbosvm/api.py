@@ -20,12 +20,13 @@ from turbosvm.data.preparation.prepare import prepare as prepare_data
 from turbosvm.data.sources.request import Request
 from turbosvm.errors import TurboSVMError, unknown
 from turbosvm.evaluation.milestones import RoundsToTarget
+from turbosvm.experiment.build import build_data
 from turbosvm.experiment.config import Config
 from turbosvm.experiment.grid import Changes, make_sweep, read_sweep
 from turbosvm.experiment.jobs import carry_out_runs, check_engine, refuse_import
 from turbosvm.experiment.layers import merge_layers, named, nest
 from turbosvm.experiment.prepared import reopen_run
-from turbosvm.experiment.resolve import refuse_another, resolve_config
+from turbosvm.experiment.resolve import read_config, refuse_another, resolve_config
 from turbosvm.experiment.runner import Outcome, run_experiment, run_on
 from turbosvm.experiment.sweep import make_ready, plan_sweep, threads_for
 from turbosvm.names import OWN
@@ -156,7 +157,7 @@ def run(
 def resume(
     folder: str | Path,
     *,
-    data: FederatedData | None = None,
+    data: str | Path | FederatedData | None = None,
     model: nn.Module | None = None,
     on_record: Callable[[dict[str, Any]], None] | None = None,
 ) -> Result:
@@ -164,9 +165,13 @@ def resume(
 
     Args:
         folder: a run's folder, as `run` saved it.
-        data, model: your own, where the run was made with data or a model of your own.
+        data: your own, where the run was made with data of your own; or where data that was named is now.
+        model: your own, where the run was made with a model of your own.
         on_record: called with each further round's record.
     """
+    if isinstance(data, str | Path):
+        named_before = read_config(Path(folder) / "config.yaml").data
+        data = build_data(named_before.model_copy(update={"name": str(data)}))
     prepared = reopen_run(Path(folder), data, model)
     result, sentences = _result(run_on(prepared, on_record))
     for sentence in sentences:
@@ -241,6 +246,8 @@ def sweep(
     content: str | Path | Mapping[str, Any],
     *,
     out: str | Path = "runs",
+    seeds: Iterable[int] | None = None,
+    grid: Mapping[str, Sequence[Any]] | None = None,
     jobs: int | None = None,
     engine: str = "local",
     on_end: Callable[[Path, str | None], None] | None = None,
@@ -251,6 +258,8 @@ def sweep(
     Args:
         content: a YAML file with `set` and `grid`, or a dictionary of the same form.
         out: the runs, and their report, go into a folder in it that is called as the sweep, or as its file.
+        seeds: of every run, in the place of those that the sweep has.
+        grid: lists in the place of those that the sweep has under the same keys.
         jobs: runs at a time, in processes of their own; a script must then call this under
             `if __name__ == "__main__":`, since those processes import it.
         engine: 'local', or 'ray' for a cluster.
@@ -262,9 +271,12 @@ def sweep(
         >>> print(swept.table)
     """
     check_engine(engine)
+    if jobs is not None and jobs < 1:
+        raise TurboSVMError(f"jobs is {jobs}; it must be at least 1.")
     refuse_import(jobs)
     overrides = merge_layers(nest(key, value) for key, value in settings.items())
-    changes = Changes(overrides, threads=threads_for(jobs))
+    lists = {key: list(values) for key, values in (grid or {}).items()}
+    changes = Changes(overrides, lists, None if seeds is None else list(seeds), threads=threads_for(jobs))
     made = make_sweep(content, changes) if isinstance(content, Mapping) else read_sweep(Path(content), changes)
     root = Path(out) / made.name
     planned = plan_sweep(made, root)

@@ -19,6 +19,9 @@ def unknown(kind: str, name: str, allowed: Iterable[str], guesses: Iterable[str]
     return TurboSVMError(f"Unknown {kind} '{name}'; allowed: {', '.join(names)}.{guess}")
 
 
-def in_one_line(error: Exception) -> str:
+def in_one_line(error: BaseException) -> str:
     """Say an error of somebody else's code (a library, a person's own model) in one line."""
-    return f"{type(error).__name__}: {error}".splitlines()[0]
+    try:
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+    except Exception:  # its text is somebody else's code, too
+        return type(error).__name__

@@ -69,7 +69,7 @@ def test_changes_narrow_a_table() -> None:
     runs = read_sweep(ready_sweeps()["rounds"], changes).configs
     assert len(runs) == 7 * 2
     assert {run.seed for run in runs} == {3, 4}
-    assert {run.seed for run in make_sweep({"set": {"rounds": 2}}, changes).configs} == {3, 4}
+    assert {run.seed for run in make_sweep({"set": {"rounds": 2}}, Changes(seeds=[3, 4])).configs} == {3, 4}
     assert {(run.data.name, run.rounds) for run in runs} == {("mine", 5)}
 
 
@@ -79,7 +79,11 @@ def test_reproduce_lists_and_refuses(capsys: pytest.CaptureFixture[str]) -> None
     for arguments, message in (
         (("rouds",), "Unknown table 'rouds'; allowed: clients, costs, embedding, epochs, kernels, rounds, schemes."),
         (("rounds",), "No data of femnist, celeba, shakespeare is prepared: turbosvm data prepare femnist"),
-        (("kernels",), "No data of celeba is prepared"),
+        (("kernels",), "The task 'celeba' needs its data: prepare it (turbosvm data prepare celeba --from PLACE)"),
+        (("rounds", "--data", "celeba=blobs", "--grid", "preset=celeba"), "is said with --data, not with --grid"),
+        (("rounds", "--data", "celeba=blobs", "--rounds", "0"), "Config key 'rounds' is 0"),
+        (("rounds", "--data", "celeba=blobs", "--seeds", ""), "Seeds '' are not whole numbers"),
+        (("rounds", "--data", "celeba=blobs", *2 * ("--grid", "seed=1")), "There are two lists of 'seed'; give one"),
         (("kernels", "--data", "femnist=blobs"), "The table 'kernels' is of celeba; it has nothing of femnist."),
         (
             ("rounds", "--data", "celeba=blobs", "--grid", "algorithm"),

@@ -24,7 +24,7 @@ from turbosvm.errors import TurboSVMError
 from turbosvm.experiment import checkpoints as module
 from turbosvm.experiment.checkpoints import Checkpoints
 from turbosvm.experiment.config import Config
-from turbosvm.experiment.folder import Record, RunFolder, recorded
+from turbosvm.experiment.folder import Record, RunFolder, last_record, recorded
 from turbosvm.experiment.prepared import is_finished, reopen_run
 from turbosvm.experiment.resolve import resolve_config
 from turbosvm.experiment.runner import Outcome, run_experiment, run_on
@@ -130,9 +130,52 @@ def test_a_run_that_failed_stays_as_long_as_it_was_and_is_not_finished(
     assert first.folder
     for _ in range(2):
         again = finish(first.folder, tiny_data)
-        assert "3 rounds failed (max_failed_rounds is 2)" in str(again.stopped)
+        assert again.stopped == first.stopped  # with the reason
+        assert "3 rounds failed (max_failed_rounds is 2)" in first.stopped
         assert len(recorded(first.folder)) == 3
         assert not is_finished(first.folder)
+    anew = reopen_run(first.folder, tiny_data, tiny_net(), retry=True)
+    assert (anew.records, anew.standing, anew.notes, anew.stopped) == ((), None, (), None)
+    seen: list[int] = []
+    assert run_on(anew, lambda record: seen.append(record["round"])).stopped == first.stopped
+    assert seen == [1, 2, 3]
+
+
+def test_a_run_in_which_nothing_was_merged_is_not_finished(tiny_data: FederatedData, tmp_path: Path) -> None:
+    diverging = config(rounds=2, client={"learning_rate": 1e30, "batch_size": 4})
+    outcome = run_experiment(diverging, tiny_data, tiny_net(), tmp_path)
+    assert outcome.folder
+    assert str(outcome.stopped).startswith("Nothing was merged in any of its 2 rounds (")
+    assert (outcome.folder / "stopped.txt").read_text().startswith("After round 2: Nothing was merged")
+    assert not is_finished(outcome.folder)
+    assert finish(outcome.folder, tiny_data).stopped == outcome.stopped
+
+
+def test_a_damaged_model_of_a_finished_run_is_told_of(tiny_data: FederatedData, tmp_path: Path) -> None:
+    folder = run_experiment(config(), tiny_data, tiny_net(), tmp_path).folder
+    assert folder
+    whole = (folder / "model.safetensors").read_bytes()
+    truncate(folder / "model.safetensors")
+    with pytest.raises(TurboSVMError, match=r"model.safetensors' is damaged .*; without that file, the run makes it"):
+        finish(folder, tiny_data)
+    (folder / "model.safetensors").unlink()
+    finish(folder, tiny_data)
+    assert (folder / "model.safetensors").read_bytes() == whole
+
+
+@pytest.mark.parametrize("length", [10, 2**16 - 1, 2**16, 2**18, 3 * 2**20])
+def test_the_last_record_is_found_however_long_it_is(length: int, tmp_path: Path) -> None:
+    for before in (b"", b'{"round": 1}\n', b"x" * length + b"\n"):
+        record = json.dumps({"round": 2, "cohort": "x" * length})
+        (tmp_path / "records.jsonl").write_bytes(before + record.encode() + b"\n")
+        found = last_record(tmp_path)
+        assert found
+        assert len(found["cohort"]) == length
+        with (tmp_path / "records.jsonl").open("ab") as file:
+            file.write(b'{"round": 3, "coh')  # cut off
+        assert (last_record(tmp_path) or {}).get("round") == 2
+    (tmp_path / "records.jsonl").write_bytes(b'{"round": 3, "coh')
+    assert last_record(tmp_path) is None
 
 
 def test_what_cannot_be_read_is_not_taken_for_damage(
@@ -225,7 +268,9 @@ def test_a_checkpoint_that_is_ahead_of_the_records_is_not_used(tiny_data: Federa
     folder = halved(tiny_data, tmp_path)
     lines = (folder / "records.jsonl").read_text().splitlines(keepends=True)
     (folder / "records.jsonl").write_text("".join(lines[:2]))  # the machine lost power
-    assert len(reopen_run(folder, tiny_data, tiny_net()).records) == 2
+    prepared = reopen_run(folder, tiny_data, tiny_net())
+    assert len(prepared.records) == 2
+    assert prepared.notes[0].startswith("The records end with round 2, though there is a checkpoint of round 3")
 
 
 def test_two_checkpoints_are_kept_and_only_what_is_new_is_written(tiny_data: FederatedData, tmp_path: Path) -> None:
@@ -300,7 +345,8 @@ def test_a_full_disk_costs_a_checkpoint_not_the_run(
         patch.setattr(module, "write_atomically", full)
         outcome = run_on(prepared)
     assert len(outcome.records) == 6
-    assert any("no checkpoint of some rounds" in note and "No space left" in note for note in outcome.notes)
+    told = [note for note in outcome.notes if "no checkpoint of some rounds" in note and "No space left" in note]
+    assert len(told) == 1  # of three
     found = Checkpoints(folder / "checkpoints", 1).latest(6, ClientMemory(0), CPU)
     assert found.standing is not None
     assert found.standing.round == 3
@@ -373,6 +419,8 @@ def test_from_python(tiny_data: FederatedData, tmp_path: Path) -> None:
     folder, seen = tmp_path / "halved" / "moon-seed0", []
     with pytest.raises(TurboSVMError, match="must be handed over again"):
         turbosvm.resume(folder)  # the run's data was handed over, so it has to be once more
+    with pytest.raises(TurboSVMError, match="There is no data folder '/no/where'"):
+        turbosvm.resume(folder, data="/no/where")
     result = turbosvm.resume(
         folder, data=tiny_data, model=tiny_net(), on_record=lambda record: seen.append(record["round"])
     )

@@ -8,7 +8,7 @@ import pytest
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.grid import Changes, key_of, make_sweep, read_sweep
-from turbosvm.experiment.layers import parse_lists
+from turbosvm.experiment.layers import parse_assignments, parse_lists
 from turbosvm.experiment.resolve import resolve_config
 
 
@@ -94,6 +94,51 @@ def test_mistakes_are_told_with_their_place(content: dict[str, Any], message: st
         make_sweep(content)
 
 
+def test_what_a_block_sets_stands_in_the_place_of_a_list_for_all_blocks() -> None:
+    content = {
+        "preset": "glyphs",
+        "grid": {"algorithm": ["fedavg", "moon"], "client.epochs": [1, 2], "preset": ["glyphs", "femnist"]},
+        "runs": [
+            {"preset": "celeba", "set": {"algorithm": "fedavgm", "client": {"epochs": 3}}},
+            {"set": {"client.learning_rate": 0.5}, "grid": {"preset": ["glyphs"]}},
+        ],
+    }
+    found = [(run.algorithm.name, run.client.epochs, run.model.name) for run in make_sweep(content).configs]
+    assert found == [
+        ("fedavgm", 3, "celeba"),
+        *((name, epochs, "small") for name in ("fedavg", "moon") for epochs in (1, 2)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("grid: {seed: [0], seed: [1]}", r"is not YAML: the key 'seed' is there twice"),
+        ("set: {rounds: 0x_}", r"Sweep file '.*' is not YAML"),
+        ("set: {rounds: 2001-99-99}", r"Sweep file '.*' is not YAML: month must be in 1..12"),
+        ("set: &a {b: *a}", r"Sweep file '.*' refers to itself"),
+    ],
+)
+def test_files_that_are_no_sweeps(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "sweep.yaml").write_text(text)
+    with pytest.raises(TurboSVMError, match=message):
+        read_sweep(tmp_path / "sweep.yaml")
+
+
+@pytest.mark.parametrize("text", ["rounds=0x_", "rounds=2001-99-99", "rounds=[", "model.options={a: 1, a: 2}"])
+def test_values_that_are_not_yaml(text: str) -> None:
+    for parse in (parse_assignments, parse_lists):
+        with pytest.raises(TurboSVMError, match=r"The value in '.*' is not YAML\."):
+            parse([text])
+    with pytest.raises(TurboSVMError, match=r"The value in 'model.options=&a {b: \*a}' refers to itself\."):
+        parse_assignments(["model.options=&a {b: *a}"])
+
+
+def test_keys_that_are_merged_may_be_said_again(tmp_path: Path) -> None:
+    (tmp_path / "sweep.yaml").write_text("runs:\n- set: &all {rounds: 3, seed: 1}\n- set: {<<: *all, rounds: 4}\n")
+    assert [(run.rounds, run.seed) for run in read_sweep(tmp_path / "sweep.yaml").configs] == [(3, 1), (4, 1)]
+
+
 def test_lists_are_put_in_the_place_of_lists_alone() -> None:
     content = {"runs": [{"grid": {"seed": [0], "client.epochs": [1, 2]}}, {"grid": {"rounds": [3]}}]}
     changes = Changes(grid=parse_lists(["client.epochs=4,5", "rounds=7"]))
@@ -106,6 +151,8 @@ def test_lists_are_put_in_the_place_of_lists_alone() -> None:
         (["epochs=1"], r"Unknown list in the grid of the sweep 'epochs'; allowed: client.epochs, rounds, seed"),
         (["seed="], r"The list of 'seed' in the grid of the sweep is to have no values"),
         (["algorithm=fedavg,turbosvm"], r"Unknown list in the grid of the sweep 'algorithm'"),
+        (["preset=celeba"], r"Unknown list in the grid of the sweep 'preset'"),
+        (["seed=1", "seed=2"], r"There are two lists of 'seed'"),
     ):
         with pytest.raises(TurboSVMError, match=message):
             make_sweep(content, Changes(grid=parse_lists(given)))

@@ -146,6 +146,50 @@ def test_a_run_that_diverges_fails_each_time(tmp_path: Path) -> None:
     assert not run.done
 
 
+def test_what_failed_for_good_begins_again(tmp_path: Path) -> None:
+    (tmp_path / "faulty").touch()
+    settings = {**sweep_settings("Faulty"), "max_failed_rounds": 1, "rounds": 5, "checkpoint_every": 1}
+    (run,) = planned(sweep(set=settings, grid={"seed": [0]}), tmp_path / "out")
+    assert "2 rounds failed" in str(do_run(run.path).failed)
+    assert run.state == "failed"
+    (tmp_path / "faulty").unlink()
+    assert do_run(run.path).failed is None
+    assert [record["failed"] for record in recorded(run.path)] == [None] * 5
+
+
+def test_a_run_in_which_nothing_was_merged_has_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "faulty").touch()
+    (tmp_path / "wild.yaml").write_text(yaml.safe_dump({"set": sweep_settings("Faulty")}))
+    assert turbosvm("sweep", "wild.yaml") == 1
+    shown = capsys.readouterr().out
+    assert "Nothing was merged in any of its 3 rounds (0 usable clients, at least 1 are needed; clients: " in shown
+    assert "MemoryError: all gone)." in shown
+    assert turbosvm("sweep", "wild.yaml", "--dry-run") == 0
+    assert "\nfailed  fedavg seed 0" in capsys.readouterr().out
+    assert turbosvm("report", "runs", "--out", "report") == 0
+    assert "fedavg seed 0 stopped. After round 3: Nothing was merged" in capsys.readouterr().out
+
+
+def test_a_run_at_work_is_called_so(tmp_path: Path) -> None:
+    first, *others = planned(sweep(), tmp_path / "out")
+    with pytest.raises(ZeroDivisionError):
+        run_on(reopen_run(first.path), lambda record: 1 // (2 - record["round"]))
+    assert first.state == "stopped after round 2"
+    at_work = RunFolder.reopen(first.path)
+    assert [run.state for run in (first, *others)] == ["at work", "to do", "to do", "to do"]
+    at_work.close(None)
+    assert first.state == "stopped after round 2"
+
+
+def test_too_many_clients_are_found_by_the_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "many.yaml").write_text(
+        yaml.safe_dump({"set": sweep_settings("Net"), "grid": {"clients_per_round": [3, 300]}})
+    )
+    assert turbosvm("sweep", "many.yaml", "--dry-run") == 2
+    assert "Config key 'clients_per_round' is 300; it must be from 1 to" in capsys.readouterr().err
+    assert turbosvm("sweep", "many.yaml", "--dry-run", "--grid", "clients_per_round=3") == 0
+
+
 def test_what_was_planned_but_not_begun_takes_new_settings(tmp_path: Path) -> None:
     (before, *_) = planned(sweep(), tmp_path / "out")
     (after, *_) = planned(sweep(set={**sweep_settings("Net"), "evaluate_every": 1, "threads": 2}), tmp_path / "out")
@@ -418,6 +462,38 @@ def test_ctrl_c_stops_all_and_the_same_command_goes_on(jobs: str, tmp_path: Path
     assert len(list((tmp_path / "runs").glob("long/*/checkpoints/round-*.json"))) >= int(jobs)
 
 
+def processes_of(group: int) -> list[int]:
+    """The processes that belong to a group, dead ones left out."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, of = place.read_text().rpartition(")")[2].split()[:3]
+        except OSError:
+            continue
+        if int(of) == group and state != "Z":
+            found.append(int(place.parent.name))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc to find processes in")
+def test_processes_end_with_the_one_that_began_them(tmp_path: Path) -> None:
+    running = begin_long_sweep(tmp_path, "2")
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and running.poll() is None:
+        sizes = [path.stat().st_size for path in (tmp_path / "runs").glob("long/*/records.jsonl")]
+        if len([size for size in sizes if size > 4000]) >= 2:
+            break
+        time.sleep(0.1)
+    assert len(processes_of(running.pid)) >= 3
+    running.kill()
+    running.communicate(timeout=60)
+    while time.monotonic() < deadline and processes_of(running.pid):
+        time.sleep(0.1)
+    assert processes_of(running.pid) == []
+    states = [run.state for run in plan_sweep(read_sweep(Path("long.yaml")), Path("runs") / "long")]
+    assert sorted(state.split()[0] for state in states) == ["stopped", "stopped", "to"]
+
+
 def test_ctrl_c_while_processes_start_is_quiet(tmp_path: Path) -> None:
     running = begin_long_sweep(tmp_path, "2")
     deadline = time.monotonic() + 120
@@ -497,6 +573,12 @@ def test_from_python(tmp_path: Path) -> None:
         again = package.sweep(content, out=tmp_path / "out", rounds=2, on_bad_client="abort")
     assert len(again.failed) == 2
     assert all("all gone" in why for why in again.failed.values())
+    smaller = {"algorithm": ["fedavg"], "model": ["sweep_models:Net"]}
+    part = package.sweep(content, out=tmp_path / "part", seeds=[3, 4], grid=smaller, rounds=1)
+    assert [(run.algorithm, run.seed) for run in part.runs if run.final] == [("fedavg", 3), ("fedavg", 4)]
+    for wrong, message in (({"jobs": 0}, "jobs is 0"), ({"seeds": []}, "'seed' .* no values")):
+        with pytest.raises(TurboSVMError, match=message):
+            package.sweep(content, out=tmp_path / "part", **wrong)
 
 
 def test_a_script_without_a_guard_is_told_of_it(tmp_path: Path) -> None:

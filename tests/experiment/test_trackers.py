@@ -15,6 +15,7 @@ from turbosvm.experiment.config import Config
 from turbosvm.experiment.resolve import resolve_config
 from turbosvm.experiment.runner import Outcome, run_experiment
 from turbosvm.trackers import catalogue
+from turbosvm.trackers.background import Background
 from turbosvm.trackers.tracker import Status, TrackedRun
 
 SHORT: dict[str, Any] = {"rounds": 4, "clients_per_round": 3, "evaluate_every": 2, "client": {"batch_size": 4}}
@@ -97,6 +98,25 @@ def test_a_tracker_that_fails_is_told_of_once_and_not_called_again(
         "fedavg seed 0: the tracker Notebook failed, and was not called again: RuntimeError: no ink."
     ]
     assert len(outcome.records) == 4
+
+
+class SpeechlessError(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize(
+    ("error", "told"), [(SystemExit("bye"), "SystemExit: bye"), (SpeechlessError(), "SpeechlessError")]
+)
+def test_no_tracker_ends_a_run_whatever_it_raises(
+    error: BaseException, told: str, background: bool, tiny_data: FederatedData
+) -> None:
+    broken = Notebook(2, error)
+    follower: Any = Background(broken) if background else broken
+    outcome = follow(tiny_data, follower)
+    assert len(outcome.records) == 4
+    assert [note.rpartition("again: ")[2] for note in outcome.notes] == [f"{told}."]
 
 
 @pytest.mark.parametrize(

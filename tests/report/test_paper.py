@@ -4,7 +4,9 @@ import pytest
 
 from tests.report.makers import config_of
 from turbosvm.experiment.presets import PRESETS
-from turbosvm.report.paper import PaperFigure, paper_figures_of, paper_target
+from turbosvm.experiment.resolve import resolve_config
+from turbosvm.report.paper import PaperFigure, paper_figures_of, paper_target, unlike_the_paper
+from turbosvm.report.settings import settings_of
 
 
 def figures(data: str = "femnist", algorithm: str = "turbosvm", **changes: Any) -> dict[tuple[str, int | None], str]:
@@ -54,6 +56,18 @@ def test_figures_as_text() -> None:
 @pytest.mark.parametrize("data", ["femnist", "celeba", "shakespeare"])
 def test_targets_are_those_of_the_presets(data: str) -> None:
     assert paper_target(data) == PRESETS[data]["target"]
+
+
+@pytest.mark.parametrize("data", ["femnist", "celeba", "shakespeare"])
+def test_presets_run_the_papers_algorithms_as_the_paper_did(data: str) -> None:
+    for algorithm in ("fedavg", "fedadam", "fedaws", "fedprox", "fedams", "moon", "turbosvm"):
+        config = resolve_config(data, overrides={"algorithm": algorithm}).model_dump()
+        assert unlike_the_paper(settings_of(config), data) == {}
+        assert paper_figures_of(config, data)
+        faster = settings_of({**config, "client": {**config["client"], "learning_rate": 7.0}})
+        assert list(unlike_the_paper(faster, data)) == ["client.learning_rate"]
+    turbo = resolve_config(data, overrides={"algorithm": "turbosvm", "turbosvm": {"head": {"learning_rate": 7.0}}})
+    assert list(unlike_the_paper(settings_of(turbo.model_dump()), data)) == ["algorithm.head.learning_rate"]
 
 
 def test_only_what_the_paper_ran_stands_beside_it() -> None:

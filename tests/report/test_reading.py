@@ -66,6 +66,13 @@ def test_a_round_written_twice_counts_as_it_was_last(tmp_path: Path) -> None:
         ("records.jsonl", "[1]\n", "a line of records.jsonl is not a round's record."),
         ("records.jsonl", '{"accuracy": 1}\n', "a line of records.jsonl is not a round's record."),
         ("records.jsonl", '{"round": 1, "accuracy": "x"}\n', "could not convert string to float: 'x'."),
+        ("records.jsonl", '{"round": 1e30}\n', "a line of records.jsonl has a round that cannot be."),
+        ("records.jsonl", '{"round": 0}\n', "a line of records.jsonl has a round that cannot be."),
+        (
+            "config.yaml",
+            "algorithm: {name: x}\ndata: {name: x}\nseed: 0\ntarget: .nan\n",
+            "config.yaml has nan for its target.",
+        ),
         ("config.yaml", "seed: [", "while parsing a flow node"),
         ("config.yaml", "just text", "config.yaml does not say its algorithm."),
         ("config.yaml", "algorithm: {name: x}\nseed: 0\ntarget: 0.5\n", "config.yaml does not say its data."),

@@ -1,6 +1,7 @@
 """The figures of reports and the tables made of them."""
 
 import math
+from dataclasses import replace
 from io import StringIO
 from statistics import fmean, stdev
 from typing import Any
@@ -11,6 +12,7 @@ from scipy import stats
 
 from tests.report.makers import config_of
 from turbosvm.errors import TurboSVMError
+from turbosvm.report.estimates import Estimate
 from turbosvm.report.groups import contests_of
 from turbosvm.report.layout import (
     TextTable,
@@ -23,7 +25,7 @@ from turbosvm.report.layout import (
 from turbosvm.report.markup import escape_latex, html_table, latex_table, markdown_table
 from turbosvm.report.numbers import each_run, numbers_of
 from turbosvm.report.records import RunRecords
-from turbosvm.report.results import Estimate, Results, check_request, results_of
+from turbosvm.report.results import Results, check_request, results_of
 from turbosvm.report.text import number, signed
 
 
@@ -290,9 +292,66 @@ def test_one_count_is_whole_and_several_have_a_spread() -> None:
     assert str(Estimate((), 0)) == "–"  # noqa: RUF001
 
 
+def test_a_seed_that_is_not_done_is_above_what_it_has_done() -> None:
+    reached, slow = [0.1] * 159 + [0.8], [0.1] * 200
+    going = run("fedavg", 1, [0.1] * 40, rounds=200)
+    assert cells(results_table(results([run("fedavg", 0, slow, rounds=200), going], at=40)))["fedavg"][1] == ">40"
+    assert cells(results_table(results([run("fedavg", 0, reached, rounds=200), going], at=40)))["fedavg"][1] == ">40"
+    stopped = replace(going, stopped="After round 40: no more.")
+    assert cells(results_table(results([run("fedavg", 0, slow, rounds=200), stopped], at=40)))["fedavg"][1] == ">200"
+
+
+def test_only_an_evaluation_at_the_papers_round_stands_beside_it() -> None:
+    sparse = [0.5 if number % 40 == 0 else math.nan for number in range(1, 201)]
+    found = results([run("fedavg", seed, sparse, data="femnist", model__name="femnist") for seed in (0, 1)])
+    assert [row[1].text for row in paper_table(found).rows] == ["rounds to 70%"]
+    assert "The paper's metrics are at round 100, where these were not evaluated: fedavg." in found.notes
+    runs = [
+        run("fedavg", seed, [0.5] * length, data="femnist", model__name="femnist")
+        for seed, length in ((0, 100), (1, 60))
+    ]
+    rows = {row[1].text: row[2].text for row in paper_table(results(runs, at=60)).rows}
+    assert rows["accuracy % at round 100"] == "50.0 (1 of 2 seeds)"
+
+
+def test_settings_that_are_not_the_papers_are_noted() -> None:
+    changes: dict[str, Any] = {
+        "data": "celeba",
+        "model__name": "celeba",
+        "client__learning_rate": 0.001,
+        "client__batch_size": 8,
+        "data__min_samples": 8,
+    }
+    plain = [run(name, 0, [0.5] * 100, **changes) for name in ("fedavg", "turbosvm")]
+    assert results(plain).notes == ()
+    poly = {"algorithm__head__kernel": "poly", "algorithm__head__degree": 2, "algorithm__head__learning_rate": 0.0001}
+    kernel = run("turbosvm", 0, [0.5] * 200, **changes, **poly, algorithm__head__a=1.0, algorithm__head__b=1.0)
+    assert results([kernel]).notes == ()
+    assert len(paper_table(results([kernel])).rows) == 2
+    others = {**changes, "client__dropout": 0.9, "client__batch_size": 1, "model__head": "conv1"}
+    (note,) = results([run("fedavg", seed, [0.5] * 100, **others) for seed in (0, 1)]).notes
+    assert note == (
+        "Unlike the paper's, in brackets: client.dropout=0.9 (0.0), model.head=conv1 (not set), client.batch_size=1 (8)"
+        " in fedavg."
+    )
+
+
+def test_why_there_are_no_differences_from_a_baseline_that_was_asked_for() -> None:
+    kernels = [
+        run("turbosvm", seed, [0.5], algorithm__head__kernel=kernel) for kernel in ("linear", "rbf") for seed in (0, 1)
+    ]
+    found = results([*kernels, *(run("fedavg", seed, [0.4]) for seed in (0, 1))], baseline="turbosvm")
+    assert found.notes[-1] == (
+        "No differences from turbosvm, as several rows are that; name one of them: turbosvm kernel=linear, "
+        "turbosvm kernel=rbf."
+    )
+    alone = results([RUNS[0], RUNS[2]], baseline="fedavg")
+    assert alone.notes[-1].startswith("No differences from fedavg: they take two seeds")
+
+
 def test_a_cap_is_noted_beside_the_paper() -> None:
     capped = run("fedavg", 0, [0.1] * 100, data="femnist", model__name="femnist", data__max_samples=9)
-    assert results([capped]).notes[-1].startswith("Beside the paper's figures: users keep at most 9 samples here")
+    assert results([capped]).notes[-1].startswith("Unlike the paper's, in brackets: data.max_samples=9 (not set)")
 
 
 HOSTILE = r"a_b & 50% $x$ #1 {y} ~z^2 \end <script>alert(1)</script> | [q] *s* `c`"

@@ -73,6 +73,13 @@ def test_a_resumed_run_goes_on_in_the_same_one_and_no_round_comes_twice(store: P
     assert points(client, run, "held_out/accuracy") == [(1, 0.1), (2, 0.2), (3, 0.3), (4, 0.4)]
 
 
+def test_a_run_that_begins_again_goes_on_in_the_same_one(store: Path) -> None:
+    follow(MLflow(store), store / "run", [record(1)], status="interrupted")
+    follow(MLflow(store), store / "run", [record(1), record(2)])
+    client, (run,) = runs_in(store)
+    assert (run.info.status, points(client, run, "held_out/accuracy")) == ("FINISHED", [(1, 0.1), (2, 0.2)])
+
+
 def test_rounds_are_logged_while_the_run_goes_on_and_in_any_number(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,12 @@ def test_a_resumed_run_goes_on_in_the_same_curves(tmp_path: Path) -> None:
     assert points(read(tmp_path / "run"), "held_out/accuracy") == [(1, 0.1), (2, 0.2), (3, 0.3), (4, 0.4)]
 
 
+def test_a_run_that_begins_again_takes_back_all_that_was_said(tmp_path: Path) -> None:
+    follow(TensorBoard(tmp_path), tmp_path / "run", [record(1, 0.9), record(2, 0.9)], status="stopped")
+    follow(TensorBoard(tmp_path), tmp_path / "run", [record(1), record(2), record(3)])
+    assert points(read(tmp_path / "run"), "held_out/accuracy") == [(1, 0.1), (2, 0.2), (3, 0.3)]
+
+
 def test_why_a_run_stopped_can_be_read(tmp_path: Path) -> None:
     follow(TensorBoard(tmp_path), tmp_path / "run", [record(1)], status="stopped")
     (event,) = read(tmp_path / "run").Tensors("stopped/text_summary")

@@ -41,9 +41,13 @@ def reproduce(
     tasks = tasks_of(file)
     if others := [task for task in places if task not in tasks]:
         raise TurboSVMError(f"The table '{table}' is of {', '.join(tasks)}; it has nothing of {', '.join(others)}.")
-    grid = {"preset": list(places) or _prepared(tasks), **parse_lists(lists or ())}
-    wanted = parse_seeds(seeds) if seeds else None
-    overrides = merge_layers([parse_assignments(assign or ()), {"rounds": rounds} if rounds else {}])
+    grid = parse_lists(lists or ())
+    if "preset" in grid:
+        raise TurboSVMError("Which tasks are run is said with --data, not with --grid.")
+    if len(tasks) > 1:
+        grid["preset"] = list(places) or _prepared(tasks)
+    wanted = None if seeds is None else parse_seeds(seeds)
+    overrides = merge_layers([parse_assignments(assign or ()), {} if rounds is None else {"rounds": rounds}])
     made = read_sweep(file, Changes(overrides, grid, wanted, places, threads_for(jobs)))
     carry_out(made, out, jobs, engine, dry_run, at)
 

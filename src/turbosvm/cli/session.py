@@ -149,12 +149,13 @@ def _go_through(
             if outcome.interrupted:
                 worst = STOPPED
                 break
-            if outcome.stopped or not outcome.worked:
+            if outcome.stopped:
                 worst = 1
     if worst == STOPPED:
         say("Stopped; what there is so far:", console)
     beside = [path for path in find_runs([root]) if path.parent == root]
-    shown = list(runs) if root in runs else beside  # a table is of all runs in its folder
+    others = [path for path in beside if path not in runs]
+    shown = list(runs) if root in runs else [*(path for path in runs if path in beside), *others]  # all in its folder
     for sentence in (*told, *_show_all([path for path in shown if last_record(path)], root, console)):
         say(sentence, console)
     return worst

@@ -15,7 +15,11 @@ Seeds = Annotated[str | None, typer.Option(help="Seeds, with commas between them
 Where = Annotated[str, typer.Option("--engine", help="Who carries runs out: local, or ray (a cluster).")]
 Lists = Annotated[
     list[str] | None,
-    typer.Option("--grid", metavar="KEY=A,B", help="Other values for a list in the grid; may be repeated."),
+    typer.Option(
+        "--grid",
+        metavar="KEY=A,B",
+        help="Other values for a list in the grid: clients_per_round=8,64; may be repeated.",
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List the runs and what is done of them, and end.")]
 
@@ -38,7 +42,7 @@ def sweep(
     from turbosvm.experiment.layers import merge_layers, parse_assignments, parse_lists
     from turbosvm.experiment.sweep import threads_for
 
-    overrides = merge_layers([parse_assignments(assign or ()), {"rounds": rounds} if rounds else {}])
-    wanted = parse_seeds(seeds) if seeds else None
+    overrides = merge_layers([parse_assignments(assign or ()), {} if rounds is None else {"rounds": rounds}])
+    wanted = None if seeds is None else parse_seeds(seeds)
     made = read_sweep(file, Changes(overrides, parse_lists(lists or ()), wanted, threads=threads_for(jobs)))
     carry_out(made, out, jobs, engine, dry_run)

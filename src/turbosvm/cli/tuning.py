@@ -60,18 +60,18 @@ def carry_out(
         return carry_out_sweep(sweep(content, name), out, jobs, engine, dry_run, search=True)
 
     if dry_run and servers:
-        later = sweep(server_search(preset, {}, wanted, tried, servers, tried[0]), "server").configs
+        later = sweep(server_search(preset, wanted, tried, servers, tried[0]), "server").configs
         rounds = sum(run.rounds for run in later)
         say(
             f"First the clients' rate, as below; then, with the best, {len(later):,} runs with {rounds:,} rounds.",
             console,
         )
-    scores = accuracies(search(client_search(preset, {}, wanted, tried), "client"), [CLIENT])
+    scores = accuracies(search(client_search(preset, wanted, tried), "client"), [CLIENT])
     (client_rate,) = best_of(scores)
     _show("fedavg, the clients' learning rate", [CLIENT], scores, console)
     found: dict[str, tuple[float, ...]] = {}
     if servers:
-        runs = search(server_search(preset, {}, wanted, tried, servers, client_rate), "server")
+        runs = search(server_search(preset, wanted, tried, servers, client_rate), "server")
         for name in servers:
             keys = [f"algorithm.{part}" for part in server_rates(name)]
             scores = accuracies([run for run in runs if run.config.algorithm.name == name], keys)

@@ -173,7 +173,8 @@ def load(folder: Path) -> FederatedData:
 def _not_a_data_folder(folder: Path, missing: str) -> TurboSVMError:
     return TurboSVMError(
         f"'{folder}' is not a data folder: {missing} is missing (it must hold {MANIFEST}, "
-        f"{', '.join(f'{name}.npy' for name in ARRAYS)})."
+        f"{', '.join(f'{name}.npy' for name in ARRAYS)}). Files as they come are made into one by "
+        f"'turbosvm data prepare'."
     )
 
 

@@ -10,7 +10,7 @@ from turbosvm.clients.training import LocalTraining
 from turbosvm.data import glyphs, store
 from turbosvm.data.cap import cap_samples
 from turbosvm.data.federated import FederatedData
-from turbosvm.data.split import split_users
+from turbosvm.data.split import Split, split_users
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.config import Config, DataConfig
 from turbosvm.experiment.presets import PRESETS
@@ -59,15 +59,21 @@ def build_module(config: Config, classes: int) -> nn.Module:
     return build_model(config.model.name, options, config.seed)
 
 
-def build_federation(config: Config, data: FederatedData, module: nn.Module) -> Federation:
-    """Split the users, find the head and put the model where it computes."""
-    data = cap_samples(data, config.data.max_samples, config.data.split_seed)  # what was handed over in Python
+def split_for(config: Config, data: FederatedData) -> Split:
+    """Split the users into those who train, who must be enough for a round, and those who are held out."""
     split = split_users(data, config.data.held_out, config.data.min_samples, config.data.split_seed)
     if config.clients_per_round > len(split.train):
         raise TurboSVMError(
             f"Config key 'clients_per_round' is {config.clients_per_round}; "
             f"it must be from 1 to {len(split.train)}, the number of training users in '{data.name}'."
         )
+    return split
+
+
+def build_federation(config: Config, data: FederatedData, module: nn.Module) -> Federation:
+    """Split the users, find the head and put the model where it computes."""
+    data = cap_samples(data, config.data.max_samples, config.data.split_seed)  # what was handed over in Python
+    split = split_for(config, data)
     head, device = find_head(module, config.model.head), build_device(config.device)
     module = module.to(device)
     choose_engine(config.engine, device)

@@ -94,18 +94,20 @@ class Checkpoints:
     def latest(self, recorded: int, memory: ClientMemory, device: torch.device) -> Found:
         """Read the newest that is whole, and not newer than the last recorded round."""
         notes: list[str] = []
+        ahead = 0
         for path in sorted(self._folder.glob("round-*.json"), reverse=True):
             try:
                 about = _read(path)
                 if about["round"] > recorded:
+                    ahead = ahead or about["round"]
                     continue
                 entries = {int(client): entry for client, entry in about["clients"].items()}
                 run, clients = self._load(about["run"]), {client: self._load(entries[client]) for client in entries}
             except _DAMAGES as error:
                 notes.append(f"The checkpoint '{path}' is damaged ({in_one_line(error)}); it is passed over.")
             else:
-                return Found(self._opened(run, clients, entries, memory, device), notes)
-        return Found(None, notes)
+                return Found(self._opened(run, clients, entries, memory, device), [*_cut_off(recorded, ahead), *notes])
+        return Found(None, [*_cut_off(recorded, ahead), *notes])
 
     def _opened(
         self,
@@ -153,6 +155,12 @@ class Checkpoints:
             for path in self._folder.glob("*"):
                 if path.name not in needed and path.is_file():
                     path.unlink(missing_ok=True)
+
+
+def _cut_off(recorded: int, ahead: int) -> list[str]:
+    """What to say of checkpoints that are newer than the records, which are written first."""
+    told = f"The records end with round {recorded}, though there is a checkpoint of round {ahead}: they are damaged."
+    return [told] if ahead else []
 
 
 _DAMAGES = (ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError)

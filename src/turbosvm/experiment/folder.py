@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from filelock import FileLock, Timeout
 from safetensors.torch import save as to_safetensors
@@ -99,6 +99,19 @@ class RunFolder:
             self._lock.release()
 
 
+def is_in_use(path: Path) -> bool:
+    """Whether a process is at a run."""
+    if not (path / ".lock").exists():
+        return False
+    try:
+        _locked(path).release()
+    except InUseError:
+        return True
+    except TurboSVMError:  # nobody may write there
+        return False
+    return False
+
+
 def recorded(folder: Path) -> list[Record]:
     """The records in a run's folder, up to a line that was cut off."""
     path = folder / "records.jsonl"
@@ -111,13 +124,21 @@ def last_record(folder: Path) -> Record | None:
     path = folder / "records.jsonl"
     try:
         with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - 2**18))
-            lines = file.read().splitlines(keepends=True)
-        whole = [line for line in lines if line.endswith(b"\n")]
-        record: Record = json.loads(whole[-1])
-    except (OSError, ValueError, IndexError):
+            record: Record = json.loads(_last_line(file, path.stat().st_size))
+    except (OSError, ValueError):
         return None
     return record
+
+
+def _last_line(file: BinaryIO, size: int) -> bytes:
+    """The last line that was ended; nothing, if there is none."""
+    some = 2**16
+    while True:
+        file.seek(max(0, size - some))
+        lines = file.read(some).split(b"\n")
+        if len(lines) > 2 or some >= size:  # with the end of the line before it, or from the beginning
+            return lines[-2] if len(lines) > 1 else b""
+        some *= 4
 
 
 def _locked(path: Path) -> FileLock:

@@ -50,7 +50,7 @@ class Changes:
     overrides: Mapping[str, Any] = field(default_factory=dict)
     """Settings that win over all others."""
     grid: Mapping[str, list[Any]] = field(default_factory=dict)
-    """Lists in the place of those that the sweep has under the same keys; of presets, also where it has none."""
+    """Lists in the place of those that the sweep has under the same keys."""
     seeds: list[int] | None = None
     """Of every run, whether or not the sweep has some."""
     data: Mapping[str, str] = field(default_factory=dict)
@@ -72,7 +72,7 @@ def make_sweep(
     if not content:
         raise TurboSVMError(f"In {where}: there is nothing; a sweep has 'set', 'grid' or 'runs'.")
     blocks = _blocks(content, where)
-    _check_lists(changes.grid, blocks, where)
+    _check_lists(changes, blocks, where)
     blocks = [_changed(block, changes) for block in blocks]
     count = sum(prod(len(values) for values in block["grid"].values()) for block in blocks)
     if count > MOST_RUNS:
@@ -100,11 +100,27 @@ def _blocks(content: Mapping[str, Any], where: str) -> list[Layer]:
     for place, block in enumerate(given, start=1):
         own = _checked(block, KEYS[1:-1], f"{where}, block {place}")
         plain = {key: own.get(key, common.get(key)) for key in ("preset", "as_published")}
-        settings = merge_layers(
-            nest(str(key), value) for each in (common, own) for key, value in each.get("set", {}).items()
-        )
-        blocks.append({**plain, "set": settings, "grid": {**common.get("grid", {}), **own.get("grid", {})}})
+        said, settings = (_nested(own), merge_layers([_nested(common), _nested(own)]))
+        grid = {
+            key: values for key, values in common.get("grid", {}).items() if key not in own and not _says(said, key)
+        }
+        blocks.append({**plain, "set": settings, "grid": {**grid, **own.get("grid", {})}})
     return blocks
+
+
+def _nested(block: Mapping[str, Any]) -> Layer:
+    """The settings of a block."""
+    return merge_layers(nest(str(key), value) for key, value in block.get("set", {}).items())
+
+
+def _says(settings: Layer, key: str) -> bool:
+    """Whether settings have a value for a dotted key, which then stands in the place of a list for all blocks."""
+    place: Any = settings
+    for part in str(key).split("."):
+        if not isinstance(place, Mapping) or part not in place:
+            return False
+        place = place[part]
+    return True
 
 
 def _name(content: Mapping[str, Any], where: str) -> str:
@@ -115,18 +131,18 @@ def _name(content: Mapping[str, Any], where: str) -> str:
     return name
 
 
-def _check_lists(given: Mapping[str, list[Any]], blocks: list[Layer], where: str) -> None:
+def _check_lists(changes: Changes, blocks: list[Layer], where: str) -> None:
     """Refuse a list in the place of none, and one without values."""
-    keys = [key for block in blocks for key in block["grid"]]
-    for key, values in given.items():
-        if key not in (*keys, "preset"):
+    keys = {str(key) for block in blocks for key in block["grid"]}
+    for key, values in {**changes.grid, **({} if changes.seeds is None else {"seed": changes.seeds})}.items():
+        if key in changes.grid and key not in keys:
             raise unknown(f"list in the grid of {where}", key, keys)
         if not values:
             raise TurboSVMError(f"The list of '{key}' in the grid of {where} is to have no values; give one or more.")
 
 
 def _changed(block: Layer, changes: Changes) -> Layer:
-    seeds = {"seed": changes.seeds} if changes.seeds else {}
+    seeds = {} if changes.seeds is None else {"seed": changes.seeds}
     return {**block, "grid": {key: changes.grid.get(key, values) for key, values in block["grid"].items()} | seeds}
 
 

@@ -12,9 +12,9 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from math import ceil
-from multiprocessing import active_children, current_process, get_context
+from multiprocessing import active_children, current_process, get_context, parent_process
 from pathlib import Path
-from threading import current_thread, main_thread
+from threading import Thread, current_thread, main_thread
 from typing import Any, NamedTuple
 
 import torch
@@ -179,7 +179,10 @@ def _gpus() -> list[str]:
 
 
 def _settle(turn: Any, gpus: list[str]) -> None:
-    """Prepare a process: it takes the next GPU, and Ctrl-C ends the run in it, once, and lets no other begin."""
+    """Prepare a process: it takes the next GPU, and Ctrl-C ends the run in it, once, and lets no other begin.
+
+    So does the death of the process that began it, which may have been killed without a word.
+    """
     for number in STOPPING:
         signal.signal(number, _CTRL_C.heard)
     if hasattr(signal, "pthread_sigmask"):
@@ -188,6 +191,14 @@ def _settle(turn: Any, gpus: list[str]) -> None:
         place, turn.value = turn.value, turn.value + 1
     if len(gpus) > 1:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus[place % len(gpus)]
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Wait until the process is alone, and end it as SIGTERM does."""
+    if parent := parent_process():
+        parent.join()
+        signal.pthread_kill(main_thread().ident or 0, signal.SIGTERM)  # the one that hears, wherever it waits
 
 
 STOPPING = {signal.SIGINT, signal.SIGTERM}

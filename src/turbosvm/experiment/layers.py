@@ -14,10 +14,10 @@ Layer = dict[str, Any]
 def read_yaml(file: Path, kind: str = "Config file") -> Layer:
     """Read a YAML file that holds keys and values; errors call it by its kind."""
     try:
-        content = yaml.safe_load(file.read_text())
+        content = _from_yaml(file.read_text())
     except OSError as error:
         raise TurboSVMError(f"{kind} '{file}' cannot be read: {error.strerror}.") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError of dates and numbers that are none, and of odd bytes
         what = " ".join(str(error).split())
         raise TurboSVMError(f"{kind} '{file}' is not YAML: {what}.") from error
     if content is None:
@@ -37,7 +37,13 @@ def parse_assignments(assignments: Iterable[str]) -> Layer:
 
 def parse_lists(assignments: Iterable[str]) -> dict[str, list[Any]]:
     """Turn `["client.epochs=1,2", ...]` into lists by key; values are read as YAML."""
-    return dict(_parse(assignment, "client.epochs=1,2", "[{}]") for assignment in assignments)
+    lists: dict[str, list[Any]] = {}
+    for assignment in assignments:
+        key, values = _parse(assignment, "client.epochs=1,2", "[{}]")
+        if key in lists:
+            raise TurboSVMError(f"There are two lists of '{key}'; give one, with commas between the values.")
+        lists[key] = values
+    return lists
 
 
 def _parse(assignment: str, example: str, form: str = "{}") -> tuple[str, Any]:
@@ -46,9 +52,31 @@ def _parse(assignment: str, example: str, form: str = "{}") -> tuple[str, Any]:
     if not sign or not key:
         raise TurboSVMError(f"'{assignment}' is not an assignment; write key=value, for instance {example}.")
     try:
-        return key, yaml.safe_load(form.format(text))
-    except yaml.YAMLError as error:
+        value = _from_yaml(form.format(text))
+        merge_layers([{key: value}])
+    except (yaml.YAMLError, ValueError) as error:
         raise TurboSVMError(f"The value in '{assignment}' is not YAML.") from error
+    except RecursionError as error:
+        raise TurboSVMError(f"The value in '{assignment}' refers to itself.") from error
+    return key, value
+
+
+class _OneOfEachKey(yaml.SafeLoader):
+    """PyYAML's reader, which takes the last of two equal keys without a word, made to refuse them."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE]
+        twice = [key for key in keys if keys.count(key) > 1]
+        if twice:
+            raise yaml.constructor.ConstructorError(None, None, f"the key '{twice[0]}' is there twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+_MERGE = "tag:yaml.org,2002:merge"
+
+
+def _from_yaml(text: str) -> Any:
+    return yaml.load(text, Loader=_OneOfEachKey)  # noqa: S506 - it is the safe loader
 
 
 def nest(key: str, value: Any) -> Layer:

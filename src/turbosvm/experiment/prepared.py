@@ -1,6 +1,7 @@
 """A run that is ready for its next round: built from a config, planned in a folder, or reopened there after a stop."""
 
 import json
+import shutil
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from turbosvm.experiment.config import Config
 from turbosvm.experiment.environment import describe_environment
 from turbosvm.experiment.folder import Record, RunFolder, recorded
 from turbosvm.experiment.resolve import read_config
+from turbosvm.files import cannot_read
 from turbosvm.precision import choose_precision
 from turbosvm.simulation import Federation, Standing, empty_memory
 from turbosvm.trackers.catalogue import build_trackers, check_own
@@ -46,6 +48,8 @@ class Prepared:
     checkpoints: Checkpoints | None = None
     notes: tuple[str, ...] = ()
     finished: bool = False
+    stopped: str | None = None
+    """Why it cannot go on, in a sentence."""
 
     @property
     def device(self) -> torch.device:
@@ -110,8 +114,12 @@ def reopen_run(
     data: FederatedData | None = None,
     module: nn.Module | None = None,
     trackers: Sequence[Tracker] = (),
+    retry: bool = False,
 ) -> Prepared:
-    """Open a run's folder to go on after its newest checkpoint; records of later rounds are forgotten."""
+    """Open a run's folder to go on after its newest checkpoint; records of later rounds are forgotten.
+
+    A run that stopped after too many bad rounds stays as it is; to `retry` it is to begin again with its first round.
+    """
     folder = RunFolder.reopen(path)
     try:
         config = read_config(path / "config.yaml")
@@ -125,6 +133,10 @@ def reopen_run(
         records, checkpoints = recorded(path), Checkpoints(folder.checkpoints, config.checkpoint_every)
         if is_finished(path):
             return replace(prepared, folder=folder, records=tuple(records), finished=True)
+        reason = _reason(path / "stopped.txt")
+        if retry and reason:
+            records = []
+            shutil.rmtree(folder.checkpoints, ignore_errors=True)
         memory = empty_memory(prepared.federation, build_plan(config))
         standing, notes = checkpoints.latest(len(records), memory, prepared.device)
         if standing is None and (records or notes):
@@ -135,7 +147,9 @@ def reopen_run(
             about = {**about, "resumed": [*about.get("resumed", []), again]}
         elif not folder.begun:
             about = {**about, **_surroundings(prepared)}  # it may have been planned on another machine
-        folder.write("environment.json", json.dumps(about, indent=2) + "\n")
+        stopped = reason if standing and standing.failed_rounds > config.max_failed_rounds else None
+        if not stopped:
+            folder.write("environment.json", json.dumps(about, indent=2) + "\n")
     except BaseException:
         folder.close(None)
         raise
@@ -146,7 +160,14 @@ def reopen_run(
         standing=standing,
         checkpoints=checkpoints,
         notes=tuple(notes),
+        stopped=stopped,
     )
+
+
+def _reason(file: Path) -> str | None:
+    """Why a run stopped, as its folder says."""
+    with cannot_read(file):
+        return file.read_text().strip().partition(": ")[2] if file.exists() else None
 
 
 def adopt(path: Path, config: Config) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load as from_safetensors
 from torch import nn
 
@@ -16,13 +17,15 @@ from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.build import build_plan
 from turbosvm.experiment.checkpoints import Checkpoints
 from turbosvm.experiment.config import Config
-from turbosvm.experiment.folder import Record, RunFolder, last_record, record_of
+from turbosvm.experiment.folder import Record, RunFolder, record_of
 from turbosvm.experiment.prepared import Prepared, name_of, plan_of, prepare_run, write_plan
+from turbosvm.files import cannot_read
 from turbosvm.models.contract import load_state
 from turbosvm.simulation import Standing, simulate
 from turbosvm.trackers.scalars import summarise
 from turbosvm.trackers.tracker import Status, TrackedRun, Tracker
 from turbosvm.trackers.tracking import Tracking
+from turbosvm.types import Weights
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,6 @@ class Outcome:
     """Why it could not go on, in a sentence."""
     notes: list[str]
     """What went differently than asked for, in sentences."""
-
-    @property
-    def worked(self) -> bool:
-        """Whether anything was merged at all."""
-        return any(record["failed"] is None for record in self.records)
 
     @property
     def told(self) -> list[str]:
@@ -100,13 +98,13 @@ def run_experiment(
 
 def run_on(prepared: Prepared, on_record: OnRecord | None = None) -> Outcome:
     """Go through the rounds that are left."""
-    if prepared.finished:
+    if prepared.finished or prepared.stopped:
         return _as_it_is(prepared)
     config, federation, folder = prepared.config, prepared.federation, prepared.folder
     module, checkpoints, standing = federation.module, prepared.checkpoints, prepared.standing
     records, notes = list(prepared.records), list(prepared.notes)
     tracking, path = Tracking(prepared.trackers), folder.path if folder else None
-    interrupted, stopped = False, None
+    interrupted, stopped, newest = False, None, len(records)
     if folder:
         folder.begin(records)
     try:
@@ -121,9 +119,10 @@ def run_on(prepared: Prepared, on_record: OnRecord | None = None) -> Outcome:
                     stopped = str(error)
                     break
                 if finished is None:
+                    stopped = _nothing_merged(records)
                     break
                 notes += finished.notes
-                record = record_of(finished, federation.data.users)
+                record, newest = record_of(finished, federation.data.users), finished.number
                 if folder:
                     folder.append(record)
                 records.append(record)
@@ -148,7 +147,8 @@ def run_on(prepared: Prepared, on_record: OnRecord | None = None) -> Outcome:
                 if stopped:
                     folder.write("stopped.txt", f"After round {len(records)}: {stopped}\n")
             finally:
-                _close(folder, module if standing and _is_last(standing, folder.path) else None, notes)
+                # An interrupt can come between a record and its standing: then the model is that of the round before.
+                _close(folder, module if standing and standing.round == newest else None, notes)
     status: Status = "interrupted" if interrupted else "stopped" if stopped else "finished"
     try:
         tracking.end(status, summarise(records, stopped))
@@ -158,20 +158,27 @@ def run_on(prepared: Prepared, on_record: OnRecord | None = None) -> Outcome:
 
 
 def _as_it_is(prepared: Prepared) -> Outcome:
-    """What a finished run has left."""
+    """What a run has left that was finished, or cannot go on."""
     folder, module = prepared.folder, prepared.federation.module
-    assert folder is not None  # noqa: S101 (a finished run has one)
+    assert folder is not None  # noqa: S101 (such a run has one)
     try:
-        module.load_state_dict(from_safetensors((folder.path / "model.safetensors").read_bytes()))
+        if prepared.standing:
+            load_state(module, prepared.standing.model)
+        else:
+            module.load_state_dict(_read_model(folder.path / "model.safetensors"))
     finally:
         folder.close(None)
-    return Outcome(prepared.config, list(prepared.records), module, folder.path, False, None, [])
+    return Outcome(prepared.config, list(prepared.records), module, folder.path, False, prepared.stopped, [])
 
 
-def _is_last(standing: Standing, path: Path) -> bool:
-    """Whether a standing is that of the newest record; an interrupt can come just between the two."""
-    last = last_record(path)
-    return last is not None and last["round"] == standing.round
+def _read_model(path: Path) -> Weights:
+    """The model that a run has ended with."""
+    with cannot_read(path):
+        content = path.read_bytes()
+    try:
+        return from_safetensors(content)
+    except SafetensorError as error:
+        raise TurboSVMError(f"'{path}' is damaged ({error}); without that file, the run makes it again.") from error
 
 
 def _close(folder: RunFolder, module: nn.Module | None, notes: list[str]) -> None:
@@ -188,9 +195,19 @@ def _checkpoint(folder: RunFolder, checkpoints: Checkpoints, standing: Standing,
         folder.sync()
         checkpoints.write(standing)
     except TurboSVMError as error:
-        note = f"There is no checkpoint of some rounds: {error}"
-        if note not in notes:
-            notes.append(note)
+        beginning = "There is no checkpoint of some rounds: "
+        if not any(note.startswith(beginning) for note in notes):
+            notes.append(f"{beginning}{error}")
+
+
+def _nothing_merged(records: Sequence[Record]) -> str | None:
+    """What is wrong with a run that went through all of its rounds, if nothing was merged in any."""
+    reasons = Counter(record["failed"] for record in records)
+    if None in reasons:
+        return None
+    rounds = "its only round" if len(records) == 1 else f"any of its {len(records)} rounds"
+    bad = Counter(failure["why"] for record in records for failure in record["failures"])
+    return f"Nothing was merged in {rounds} ({_mostly(reasons)}{f'; clients: {_mostly(bad)}' if bad else ''})."
 
 
 def _mostly(reasons: Counter[str]) -> str:

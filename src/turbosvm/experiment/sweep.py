@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError, in_one_line
-from turbosvm.experiment.build import Progress, build_data
+from turbosvm.experiment.build import Progress, build_data, split_for
 from turbosvm.experiment.config import Config, DataConfig
-from turbosvm.experiment.folder import InUseError, RunFolder, last_record
+from turbosvm.experiment.folder import InUseError, RunFolder, is_in_use, last_record
 from turbosvm.experiment.grid import Sweep, key_of
 from turbosvm.experiment.prepared import (
     RunPlan,
@@ -57,6 +57,8 @@ class Planned:
         """How far it is, in words."""
         if self.done:
             return "done"
+        if is_in_use(self.path):
+            return "at work"
         if (self.path / "stopped.txt").exists() or (self.path / "error.txt").exists():
             return "failed"
         done = self.config.rounds - self.rounds_left
@@ -80,11 +82,17 @@ class Ended(NamedTuple):
 
 
 def plan_sweep(sweep: Sweep, root: Path, on_progress: Progress | None = None) -> list[Planned]:
-    """Find out which folders the runs of a sweep have; nothing is written yet."""
+    """Find out which folders the runs of a sweep have, and whether there are clients enough; nothing is written yet."""
     _opened.clear()  # what lies there may be new
     planned: dict[Path, Planned] = {}
+    enough: set[tuple[str, int]] = set()
     for config in sweep.configs:
-        key = key_of(config, data_of(config.data, on_progress))
+        data = data_of(config.data, on_progress)
+        asked = (config.data.model_dump_json(), config.clients_per_round)
+        if asked not in enough:
+            split_for(config, data)
+            enough.add(asked)
+        key = key_of(config, data)
         path = root / f"{name_of(config)}-{key}"
         planned.setdefault(path, Planned(path, config))
     return list(planned.values())
@@ -127,7 +135,7 @@ def _make_folder(path: Path, plan: RunPlan) -> None:
 def do_run(path: Path, on_record: OnRecord | None = None) -> Ended:
     """Go on with a run until it ends; whatever goes wrong is told, so that the others go on."""
     try:
-        prepared = reopen_run(path, data_of(read_config(path / "config.yaml").data))
+        prepared = reopen_run(path, data_of(read_config(path / "config.yaml").data), retry=True)
         outcome = run_on(prepared, on_record)
     except KeyboardInterrupt:
         return Ended(path, interrupted=True)
@@ -139,7 +147,7 @@ def do_run(path: Path, on_record: OnRecord | None = None) -> Ended:
         return Ended(path, f"{in_one_line(error)} (see {path / 'error.txt'})")
     if outcome.interrupted:
         return Ended(path, interrupted=True)
-    failed = outcome.stopped or (None if outcome.worked else "nothing was merged in any round")
+    failed = outcome.stopped
     if not failed and not is_finished(path):
         failed = "it could not be saved"
     if not failed:

@@ -19,15 +19,14 @@ RATES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1e0)
 CLIENT = "client.learning_rate"
 
 
-def client_search(preset: str, settings: Mapping[str, Any], seeds: Sequence[int], rates: Sequence[float]) -> Layer:
+def client_search(preset: str, seeds: Sequence[int], rates: Sequence[float]) -> Layer:
     """The sweep over the clients' rate."""
     grid = {CLIENT: list(rates), "seed": list(seeds)}
-    return {"preset": preset, "set": {**settings, "algorithm": "fedavg"}, "grid": grid}
+    return {"preset": preset, "set": {"algorithm": "fedavg"}, "grid": grid}
 
 
 def server_search(
     preset: str,
-    settings: Mapping[str, Any],
     seeds: Sequence[int],
     rates: Sequence[float],
     algorithms: Sequence[str],
@@ -41,7 +40,7 @@ def server_search(
     ]
     return {
         "preset": preset,
-        "set": {**settings, CLIENT: client_rate},
+        "set": {CLIENT: client_rate},
         "runs": [{"grid": grid} for grid in grids],
     }
 

@@ -3,7 +3,8 @@
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from turbosvm.report.results import MEASURES, METRICS, BesidePaper, Results, Row
+from turbosvm.report.estimates import MEASURES, METRICS, BesidePaper
+from turbosvm.report.results import Results, Row
 from turbosvm.report.settings import fingerprint
 from turbosvm.report.student import Interval
 from turbosvm.report.text import NOTHING, signed
@@ -57,7 +58,7 @@ def paper_table(results: Results) -> TextTable:
     """Ours, the paper's and the difference: a row for each group and measure that the paper has."""
     pairs = [(row, pair) for row in results.rows for pair in row.beside_paper]
     rows = tuple(
-        (Cell(row.group.label), Cell(_measured(pair, results)), *map(Cell, _compared(pair))) for row, pair in pairs
+        (Cell(row.group.label), Cell(_measured(pair, results)), *map(Cell, _compared(row, pair))) for row, pair in pairs
     )
     supports = any(pair.paper.measure in PAPER_TITLES for _, pair in pairs)
     means = "; support vectors are those of a class, ours on average, the paper's of its class 1" if supports else ""
@@ -134,10 +135,11 @@ def _measured(pair: BesidePaper, results: Results) -> str:
     return _rounds_title(results) if at is None else f"{(TITLES | PAPER_TITLES).get(measure, measure)} at round {at}"
 
 
-def _compared(pair: BesidePaper) -> Sequence[str]:
-    difference = pair.difference
+def _compared(row: Row, pair: BesidePaper) -> Sequence[str]:
+    there, begun, difference = pair.ours.n, len(row.group.runs), pair.difference
+    some = "" if there == begun else f" ({there} of {begun} seeds)"
     told = NOTHING if difference is None else signed(difference, pair.paper.digits)
-    return str(pair.ours), str(pair.paper), told
+    return f"{pair.ours}{some}", str(pair.paper), told
 
 
 def _seeds(row: Row) -> str:

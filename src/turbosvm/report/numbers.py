@@ -5,9 +5,10 @@ from typing import Any
 
 import pandas as pd
 
+from turbosvm.report.estimates import MEASURES, METRICS, BesidePaper, Estimate
 from turbosvm.report.paper import ROUNDS
 from turbosvm.report.records import RunRecords
-from turbosvm.report.results import MEASURES, METRICS, BesidePaper, Estimate, Results, Row
+from turbosvm.report.results import Results, Row
 
 COLUMNS = (
     "data",

@@ -63,6 +63,18 @@ def paper_place(data: str) -> int:
     return tasks.index(data) if data in tasks else len(tasks)
 
 
+def unlike_the_paper(settings: Mapping[str, Any], data: str) -> dict[str, tuple[Any, Any]]:
+    """Settings that the paper says, or its published code, and that are others here: ours and theirs; None is not set.
+
+    Learning rates of kernels are told apart by the figures themselves.
+    """
+    said, name = _content()["settings"], settings.get("algorithm.name")
+    theirs = {key: value for part in ("all", data, name, f"{data} {name}") for key, value in said.get(part, {}).items()}
+    if settings.get("algorithm.head.kernel", "linear") != "linear":
+        theirs.pop("algorithm.head.learning_rate", None)
+    return {key: (settings.get(key), value) for key, value in theirs.items() if settings.get(key) != value}
+
+
 def paper_figures_of(config: Mapping[str, Any], data: str) -> list[PaperFigure]:
     """The paper's figures for what a config runs, if the paper ran the same: data, model, C, E, the method itself.
 

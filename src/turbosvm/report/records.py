@@ -28,6 +28,8 @@ SUPPORT = ("svm_support_mean", "svm_support_min", "svm_support_max")
 COLUMNS = ("round", *METRICS, *TRAFFIC, *SECONDS, *SUPPORT)
 """What reports need of the records."""
 
+MOST_ROUNDS = 2**31
+
 NONE: Floats = np.empty(0)
 
 SEED = re.compile(rb"^seed: (\d+)$", re.MULTILINE)
@@ -193,6 +195,8 @@ def _parse_lines(content: bytes) -> tuple[list[Mapping[str, Any]], bool]:
         by_round = {int(row["round"]): row for row in rows}
     except (KeyError, TypeError) as error:
         raise ValueError("a line of records.jsonl is not a round's record") from error
+    if by_round and not 1 <= min(by_round) <= max(by_round) <= MOST_ROUNDS:
+        raise ValueError("a line of records.jsonl has a round that cannot be")
     return [by_round[number] for number in sorted(by_round)], cut
 
 
@@ -236,4 +240,6 @@ def _checked(config: Any) -> Mapping[str, Any]:
     wrong = wrong or [key for key in ("algorithm", "data") if not isinstance(config[key].get("name"), str)]
     if wrong:
         raise ValueError(f"config.yaml does not say its {wrong[0]}")
+    if not 0 <= config["target"] <= 1:
+        raise ValueError(f"config.yaml has {config['target']} for its target")
     return dict(config)

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
+from turbosvm.report.estimates import rounds_estimate
 from turbosvm.report.layout import TITLES, results_table
 from turbosvm.report.records import RunRecords
-from turbosvm.report.results import Results, rounds_estimate
+from turbosvm.report.results import Results
 from turbosvm.report.text import spread
 
 
@@ -44,7 +45,7 @@ def _row(algorithm: str, runs: Sequence[RunRecords], begun: int) -> dict[str, st
     row = {
         "algorithm": algorithm,
         "seeds": str(begun) if len(runs) == begun else f"{len(runs)} of {begun}",
-        f"rounds to {100 * first.target:g}%": str(rounds_estimate([run.rounds_to() for run in runs])),
+        f"rounds to {100 * first.target:g}%": str(rounds_estimate(runs)),
         "at round": str(ends[0]) if len(ends) == 1 else f"{ends[0]} to {ends[-1]}",
     }
     return row | {title: spread([100 * run.final[name] for run in runs]) for name, title in TITLES.items()}

@@ -19,7 +19,7 @@ class Background:
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = Thread(target=self._work, daemon=True)
         self._begun, self._given_up = Event(), Event()
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
 
     def begin(self, run: TrackedRun) -> None:
         """Start the thread, and let it begin."""
@@ -53,7 +53,7 @@ class Background:
         try:
             while (call := self._calls.get()) and not self._given_up.is_set():
                 call()
-        except Exception as error:
+        except BaseException as error:  # also one that would end the thread without a word
             self._error = error
         finally:
             self._begun.set()

@@ -1,4 +1,4 @@
-"""How a tracker finds its run again after a resume: its id stands in a small file in the run's folder."""
+"""How a tracker finds a run again that was begun before: its id stands in a small file in the run's folder."""
 
 import json
 
@@ -13,8 +13,8 @@ def keep_id(run: TrackedRun, tracker: str, run_id: str) -> None:
 
 
 def known_id(run: TrackedRun, tracker: str) -> str | None:
-    """Return the id that the tracker gave to the run which this one goes on with, if there is one."""
+    """Return the id that the tracker gave to the run when it was first begun, if it was."""
     file = run.folder / f"{tracker}.json" if run.folder else None
-    if not run.resumed_from or file is None or not file.is_file():
+    if file is None or not file.is_file():
         return None
     return str(json.loads(file.read_text())["run_id"])

@@ -25,8 +25,8 @@ class TensorBoard:
         self._hparams: Any = summary.hparams
 
     def begin(self, run: TrackedRun) -> None:
-        """Open an event file; after a resume, what earlier ones say of the rounds to come is taken back."""
-        purge = run.resumed_from + 1 if run.resumed_from else None
+        """Open an event file; what earlier ones in the folder say of the rounds to come is taken back."""
+        purge = run.resumed_from + 1
         self._writer = self._tensorboard.SummaryWriter(str(run.folder), purge_step=purge, flush_secs=FLUSH_SECONDS)
         experiment, start, self._end = self._hparams(flatten(run.config), dict.fromkeys(map(tag, EVALUATED), 0.0))
         self._writer.file_writer.add_summary(experiment)

@@ -27,7 +27,7 @@ class WandB:
     def begin(self, run: TrackedRun) -> None:
         """Make a run, or go on with the one that was begun in this folder."""
         self._folder = run.folder.resolve() if run.folder else None
-        known = known_id(run, "wandb")
+        known = known_id(run, "wandb") if run.resumed_from else None  # its server takes no step a second time
         self._run = self._wandb.init(
             id=known,
             resume="allow" if known else None,
