@@ -26,12 +26,10 @@ def reproduce(
     out: options.Out = Path("runs"),
 ) -> None:
     """Run one of the paper's tables on your data, and print it beside the paper's figures."""
-    from turbosvm.cli.seeds import parse_seeds
-    from turbosvm.cli.sweeping import carry_out
-    from turbosvm.experiment.grid import Changes, read_sweep
-    from turbosvm.experiment.layers import merge_layers, parse_assignments, parse_lists
+    from turbosvm.cli.sweeping import asked_for, carry_out
+    from turbosvm.experiment.grid import read_sweep
+    from turbosvm.experiment.layers import parse_lists
     from turbosvm.experiment.ready import about, find_ready, ready_sweeps, tasks_of
-    from turbosvm.experiment.sweep import threads_for
 
     if table is None:
         for name, each in ready_sweeps().items():
@@ -46,9 +44,7 @@ def reproduce(
         raise TurboSVMError("Which tasks are run is said with --data, not with --grid.")
     if len(tasks) > 1:
         grid["preset"] = list(places) or _prepared(tasks)
-    wanted = None if seeds is None else parse_seeds(seeds)
-    overrides = merge_layers([parse_assignments(assign or ()), {} if rounds is None else {"rounds": rounds}])
-    made = read_sweep(file, Changes(overrides, grid, wanted, places, threads_for(jobs)))
+    made = read_sweep(file, asked_for(rounds, seeds, assign, jobs, grid, places))
     carry_out(made, out, jobs, engine, dry_run, at)
 
 

@@ -36,13 +36,9 @@ def sweep(
     out: options.Out = Path("runs"),
 ) -> None:
     """Run every combination of a grid; what is done is skipped, what was stopped goes on, what failed is retried."""
-    from turbosvm.cli.seeds import parse_seeds
-    from turbosvm.cli.sweeping import carry_out
-    from turbosvm.experiment.grid import Changes, read_sweep
-    from turbosvm.experiment.layers import merge_layers, parse_assignments, parse_lists
-    from turbosvm.experiment.sweep import threads_for
+    from turbosvm.cli.sweeping import asked_for, carry_out
+    from turbosvm.experiment.grid import read_sweep
+    from turbosvm.experiment.layers import parse_lists
 
-    overrides = merge_layers([parse_assignments(assign or ()), {} if rounds is None else {"rounds": rounds}])
-    wanted = None if seeds is None else parse_seeds(seeds)
-    made = read_sweep(file, Changes(overrides, parse_lists(lists or ()), wanted, threads=threads_for(jobs)))
+    made = read_sweep(file, asked_for(rounds, seeds, assign, jobs, parse_lists(lists or ())))
     carry_out(made, out, jobs, engine, dry_run)

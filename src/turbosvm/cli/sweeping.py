@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -9,13 +10,29 @@ from rich.console import Console
 from turbosvm.cli.labels import run_labels
 from turbosvm.cli.progress import making
 from turbosvm.cli.report import make_report
+from turbosvm.cli.seeds import parse_seeds
 from turbosvm.cli.sweep_display import SweepDisplay
 from turbosvm.cli.terminal import say
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.folder import last_record
-from turbosvm.experiment.grid import Sweep
+from turbosvm.experiment.grid import Changes, Sweep
 from turbosvm.experiment.jobs import carry_out_runs, check_engine
-from turbosvm.experiment.sweep import Ended, Planned, data_of, make_ready, plan_sweep
+from turbosvm.experiment.layers import merge_layers, parse_assignments
+from turbosvm.experiment.sweep import Ended, Planned, data_of, make_ready, plan_sweep, threads_for
+
+
+def asked_for(
+    rounds: int | None,
+    seeds: str | None,
+    assign: Sequence[str] | None,
+    jobs: int | None,
+    lists: Mapping[str, list[Any]],
+    data: Mapping[str, str] | None = None,
+) -> Changes:
+    """What a person asks for beside a sweep's own words."""
+    overrides = merge_layers([parse_assignments(assign or ()), {} if rounds is None else {"rounds": rounds}])
+    wanted = None if seeds is None else parse_seeds(seeds)
+    return Changes(overrides, lists, wanted, data or {}, threads_for(jobs))
 
 
 def carry_out(

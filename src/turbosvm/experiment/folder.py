@@ -22,6 +22,9 @@ from turbosvm.simulation import Round
 
 Record = dict[str, Any]
 
+PATIENCE = 0.3
+"""Seconds to wait for a folder, which somebody may only be asking about."""
+
 
 class InUseError(TurboSVMError):
     """Another process is at a run."""
@@ -104,7 +107,7 @@ def is_in_use(path: Path) -> bool:
     if not (path / ".lock").exists():
         return False
     try:
-        _locked(path).release()
+        _locked(path, patience=0.0).release()
     except InUseError:
         return True
     except TurboSVMError:  # nobody may write there
@@ -141,12 +144,12 @@ def _last_line(file: BinaryIO, size: int) -> bytes:
         some *= 4
 
 
-def _locked(path: Path) -> FileLock:
+def _locked(path: Path, patience: float = PATIENCE) -> FileLock:
     """Take hold of a folder until the process lets go of it, or ends."""
-    lock = FileLock(path / ".lock", blocking=False)
+    lock = FileLock(path / ".lock", timeout=patience)
     with cannot_write("folder", path):
         try:
-            lock.acquire()
+            lock.acquire(poll_interval=0.02)
         except Timeout as error:
             raise InUseError(f"'{path}' is in use: another process is at this run.") from error
     return lock

@@ -198,7 +198,10 @@ def _end_with_parent() -> None:
     """Wait until the process is alone, and end it as SIGTERM does."""
     if parent := parent_process():
         parent.join()
-        signal.pthread_kill(main_thread().ident or 0, signal.SIGTERM)  # the one that hears, wherever it waits
+        if hasattr(signal, "pthread_kill"):
+            signal.pthread_kill(main_thread().ident or 0, signal.SIGTERM)  # the one that hears, wherever it waits
+        else:
+            os._exit(128 + signal.SIGTERM)
 
 
 STOPPING = {signal.SIGINT, signal.SIGTERM}
