@@ -157,6 +157,21 @@ def test_what_failed_for_good_begins_again(tmp_path: Path) -> None:
     assert [record["failed"] for record in recorded(run.path)] == [None] * 5
 
 
+def test_what_failed_with_rounds_left_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    settings = {**sweep_settings("Faulty"), "on_bad_client": "abort", "rounds": 4, "checkpoint_every": 1}
+    (run,) = planned(sweep(set=settings, grid={"seed": [0]}), tmp_path / "out")
+
+    def spoil(record: dict[str, Any]) -> None:
+        if record["round"] == 2:
+            (tmp_path / "faulty").touch()
+
+    assert "all gone" in str(do_run(run.path, spoil).failed)
+    (tmp_path / "faulty").unlink()
+    seen: list[int] = []
+    assert do_run(run.path, lambda record: seen.append(record["round"])).failed is None
+    assert seen == [3, 4]
+
+
 def test_a_run_in_which_nothing_was_merged_has_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "faulty").touch()
     (tmp_path / "wild.yaml").write_text(yaml.safe_dump({"set": sweep_settings("Faulty")}))

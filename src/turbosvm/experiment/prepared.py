@@ -118,7 +118,7 @@ def reopen_run(
 ) -> Prepared:
     """Open a run's folder to go on after its newest checkpoint; records of later rounds are forgotten.
 
-    A run that stopped after too many bad rounds stays as it is; to `retry` it is to begin again with its first round.
+    A run whose bad rounds were too many stays as it is; to `retry` it is to begin again with its first round.
     """
     folder = RunFolder.reopen(path)
     try:
@@ -133,13 +133,14 @@ def reopen_run(
         records, checkpoints = recorded(path), Checkpoints(folder.checkpoints, config.checkpoint_every)
         if is_finished(path):
             return replace(prepared, folder=folder, records=tuple(records), finished=True)
-        reason = _reason(path / "stopped.txt")
-        if retry and reason:
-            records = []
-            shutil.rmtree(folder.checkpoints, ignore_errors=True)
         memory = empty_memory(prepared.federation, build_plan(config))
         standing, notes = checkpoints.latest(len(records), memory, prepared.device)
-        if standing is None and (records or notes):
+        stopped = _reason(path / "stopped.txt") if standing and _is_spent(standing, config) else None
+        if stopped and retry:
+            shutil.rmtree(folder.checkpoints, ignore_errors=True)
+            checkpoints = Checkpoints(folder.checkpoints, config.checkpoint_every)
+            records, standing, notes, stopped = [], None, [], None
+        elif standing is None and (records or notes):
             notes.append("There is no checkpoint to go on from; it began again with its first round.")
         records = records[: standing.round if standing else 0]
         if folder.begun and len(records) < config.rounds:
@@ -147,7 +148,6 @@ def reopen_run(
             about = {**about, "resumed": [*about.get("resumed", []), again]}
         elif not folder.begun:
             about = {**about, **_surroundings(prepared)}  # it may have been planned on another machine
-        stopped = reason if standing and standing.failed_rounds > config.max_failed_rounds else None
         if not stopped:
             folder.write("environment.json", json.dumps(about, indent=2) + "\n")
     except BaseException:
@@ -162,6 +162,11 @@ def reopen_run(
         notes=tuple(notes),
         stopped=stopped,
     )
+
+
+def _is_spent(standing: Standing, config: Config) -> bool:
+    """Whether there is nothing left that could be done better: no bad round more is allowed, or all are over."""
+    return standing.failed_rounds > config.max_failed_rounds or standing.round == config.rounds
 
 
 def _reason(file: Path) -> str | None:
