@@ -275,8 +275,8 @@ def sweep(
         raise TurboSVMError(f"jobs is {jobs}; it must be at least 1.")
     refuse_import(jobs)
     overrides = merge_layers(nest(key, value) for key, value in settings.items())
-    lists = {key: list(values) for key, values in (grid or {}).items()}
-    changes = Changes(overrides, lists, None if seeds is None else list(seeds), threads=threads_for(jobs))
+    lists = {key: _listed(f"grid['{key}']", values) for key, values in (grid or {}).items()}
+    changes = Changes(overrides, lists, None if seeds is None else _listed("seeds", seeds), threads=threads_for(jobs))
     made = make_sweep(content, changes) if isinstance(content, Mapping) else read_sweep(Path(content), changes)
     root = Path(out) / made.name
     planned = plan_sweep(made, root)
@@ -299,6 +299,12 @@ def sweep(
         gathered = gather(begun)
         write_report(work_out(gathered), gathered.notes, root / "report")
     return Swept(root, tuple(runs), failed)
+
+
+def _listed(name: str, values: Any) -> list[Any]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise TurboSVMError(f"{name} is {values!r}; it must be a list of values.")
+    return list(values)
 
 
 def prepare(

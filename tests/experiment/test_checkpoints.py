@@ -174,8 +174,9 @@ def test_the_last_record_is_found_however_long_it_is(length: int, tmp_path: Path
         with (tmp_path / "records.jsonl").open("ab") as file:
             file.write(b'{"round": 3, "coh')  # cut off
         assert (last_record(tmp_path) or {}).get("round") == 2
-    (tmp_path / "records.jsonl").write_bytes(b'{"round": 3, "coh')
-    assert last_record(tmp_path) is None
+    for odd in (b'{"round": 3, "coh', b"", b"\n", b"5\n"):
+        (tmp_path / "records.jsonl").write_bytes(odd)
+        assert last_record(tmp_path) is None
 
 
 def test_what_cannot_be_read_is_not_taken_for_damage(

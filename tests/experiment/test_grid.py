@@ -111,12 +111,32 @@ def test_what_a_block_sets_stands_in_the_place_of_a_list_for_all_blocks() -> Non
 
 
 @pytest.mark.parametrize(
+    ("key", "settings", "runs"),
+    [
+        ("algorithm", {"algorithm": "fedavgm"}, 1),
+        ("algorithm", {"algorithm.name": "fedavgm"}, 1),
+        ("algorithm.name", {"algorithm": "fedavgm"}, 1),
+        ("algorithm", {"algorithm.buffers": "frozen"}, 2),  # of something below, not of the key
+        ("algorithm", {"rounds": 3}, 2),
+        ("algorithm", {"client": {"epochs": 3}}, 2),
+    ],
+)
+def test_which_settings_stand_in_the_place_of_a_list(key: str, settings: dict[str, Any], runs: int) -> None:
+    content = {"grid": {key: ["fedavg", "moon"]}, "runs": [{"set": settings}]}
+    assert len(make_sweep(content).configs) == runs
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("grid: {seed: [0], seed: [1]}", r"is not YAML: the key 'seed' is there twice"),
         ("set: {rounds: 0x_}", r"Sweep file '.*' is not YAML"),
         ("set: {rounds: 2001-99-99}", r"Sweep file '.*' is not YAML: month must be in 1..12"),
         ("set: &a {b: *a}", r"Sweep file '.*' refers to itself"),
+        ("set: !!bool maybe", r"Sweep file '.*' is not YAML: 'maybe'"),
+        ("set: !!int ''", r"Sweep file '.*' is not YAML: string index out of range"),
+        ("set: !!timestamp foo", r"Sweep file '.*' is not YAML"),
+        ("[" * 5000, r"Sweep file '.*' is not YAML: maximum recursion depth exceeded"),
     ],
 )
 def test_files_that_are_no_sweeps(text: str, message: str, tmp_path: Path) -> None:
@@ -135,8 +155,11 @@ def test_values_that_are_not_yaml(text: str) -> None:
 
 
 def test_keys_that_are_merged_may_be_said_again(tmp_path: Path) -> None:
-    (tmp_path / "sweep.yaml").write_text("runs:\n- set: &all {rounds: 3, seed: 1}\n- set: {<<: *all, rounds: 4}\n")
-    assert [(run.rounds, run.seed) for run in read_sweep(tmp_path / "sweep.yaml").configs] == [(3, 1), (4, 1)]
+    (tmp_path / "sweep.yaml").write_text(
+        "runs:\n- set: &one {rounds: 3, seed: 1}\n- set: &two {<<: *one, rounds: 4}\n- set: {<<: *two, seed: 2}\n"
+    )
+    runs = read_sweep(tmp_path / "sweep.yaml").configs
+    assert [(run.rounds, run.seed) for run in runs] == [(3, 1), (4, 1), (4, 2)]
 
 
 def test_lists_are_put_in_the_place_of_lists_alone() -> None:

@@ -146,12 +146,17 @@ def test_a_run_that_diverges_fails_each_time(tmp_path: Path) -> None:
     assert not run.done
 
 
-def test_what_failed_for_good_begins_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [0, 1])
+def test_what_failed_for_good_begins_again(every: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "faulty").touch()
-    settings = {**sweep_settings("Faulty"), "max_failed_rounds": 1, "rounds": 5, "checkpoint_every": 1}
+    settings = {**sweep_settings("Faulty"), "max_failed_rounds": 1, "rounds": 5, "checkpoint_every": every}
     (run,) = planned(sweep(set=settings, grid={"seed": [0]}), tmp_path / "out")
     assert "2 rounds failed" in str(do_run(run.path).failed)
-    assert run.state == "failed"
+    assert (run.state, run.rounds_left) == ("failed", 5)
+    assert turbosvm("resume", str(run.path)) == 1
+    shown = capsys.readouterr().out
+    assert "fedavg seed 0 stopped before, after round 2, and stays as it is" in shown
+    assert "fedavg seed 0 stopped: 2 rounds failed (max_failed_rounds is 1). Round 2: " in shown
     (tmp_path / "faulty").unlink()
     assert do_run(run.path).failed is None
     assert [record["failed"] for record in recorded(run.path)] == [None] * 5
@@ -502,6 +507,7 @@ def test_processes_end_with_the_one_that_began_them(tmp_path: Path) -> None:
     assert len(processes_of(running.pid)) >= 3
     running.kill()
     running.communicate(timeout=60)
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline and processes_of(running.pid):
         time.sleep(0.1)
     assert processes_of(running.pid) == []
@@ -591,7 +597,15 @@ def test_from_python(tmp_path: Path) -> None:
     smaller = {"algorithm": ["fedavg"], "model": ["sweep_models:Net"]}
     part = package.sweep(content, out=tmp_path / "part", seeds=[3, 4], grid=smaller, rounds=1)
     assert [(run.algorithm, run.seed) for run in part.runs if run.final] == [("fedavg", 3), ("fedavg", 4)]
-    for wrong, message in (({"jobs": 0}, "jobs is 0"), ({"seeds": []}, "'seed' .* no values")):
+    wrongs: list[tuple[dict[str, Any], str]] = [
+        ({"jobs": 0}, "jobs is 0; it must be at least 1"),
+        ({"seeds": []}, "The list of 'seed' in the grid of the sweep is to have no values"),
+        ({"seeds": 3}, "seeds is 3; it must be a list of values"),
+        ({"seeds": "01"}, "seeds is '01'; it must be a list of values"),
+        ({"grid": {"algorithm": "fedavg"}}, r"grid\['algorithm'\] is 'fedavg'; it must be a list of values"),
+        ({"seeds": [1], "grid": {"seed": [2]}}, "There are seeds, and a list of 'seed'"),
+    ]
+    for wrong, message in wrongs:
         with pytest.raises(TurboSVMError, match=message):
             package.sweep(content, out=tmp_path / "part", **wrong)
 

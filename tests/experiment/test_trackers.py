@@ -105,12 +105,16 @@ class SpeechlessError(Exception):
         raise ValueError("no words")
 
 
-@pytest.mark.parametrize("background", [False, True])
 @pytest.mark.parametrize(
-    ("error", "told"), [(SystemExit("bye"), "SystemExit: bye"), (SpeechlessError(), "SpeechlessError")]
+    ("error", "background", "told"),
+    [
+        (SystemExit("bye"), True, "RuntimeError: SystemExit: bye"),
+        (SpeechlessError(), True, "SpeechlessError"),
+        (SpeechlessError(), False, "SpeechlessError"),
+    ],
 )
 def test_no_tracker_ends_a_run_whatever_it_raises(
-    error: BaseException, told: str, background: bool, tiny_data: FederatedData
+    error: BaseException, background: bool, told: str, tiny_data: FederatedData
 ) -> None:
     broken = Notebook(2, error)
     follower: Any = Background(broken) if background else broken

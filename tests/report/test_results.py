@@ -210,11 +210,11 @@ def test_the_paper_has_figures_of_one_measure_at_two_rounds() -> None:
         ["loss at round 200", "0.10 ± 0.00", "0.44", "−0.34"],  # noqa: RUF001
     ]
     frame = numbers_of([results(runs)])
-    columns = ["at_round", "mean", "paper_mean", "mean_beside_paper", "less_paper"]
+    columns = ["at_round", "mean", "paper_mean", "paper_at_round", "mean_beside_paper", "n_beside_paper", "less_paper"]
     assert frame[frame["measure"].isin(["macro_f1", "loss"])][columns].to_numpy().tolist() == [
-        pytest.approx([200, 45, 77.2, 40, -37.2]),  # the paper's at round 100
-        pytest.approx([200, 45, 82.1, 45, -37.1]),
-        pytest.approx([200, 0.1, 0.44, 0.1, -0.34]),
+        pytest.approx([200, 45, 77.2, 100, 40, 2, -37.2]),
+        pytest.approx([200, 45, 82.1, 200, 45, 2, -37.1]),
+        pytest.approx([200, 0.1, 0.44, 200, 0.1, 2, -0.34]),
     ]
     assert len(frame) == 6
     short = [run("turbosvm", 0, curve[:150], data="celeba", model__name="celeba")]
@@ -323,17 +323,32 @@ def test_settings_that_are_not_the_papers_are_noted() -> None:
         "data__min_samples": 8,
     }
     plain = [run(name, 0, [0.5] * 100, **changes) for name in ("fedavg", "turbosvm")]
-    assert results(plain).notes == ()
+    assert results(plain).notes == ("The paper has rounds=200; here it is 100 in turbosvm.",)  # its cost falls faster
+    changes["rounds"] = 200
     poly = {"algorithm__head__kernel": "poly", "algorithm__head__degree": 2, "algorithm__head__learning_rate": 0.0001}
     kernel = run("turbosvm", 0, [0.5] * 200, **changes, **poly, algorithm__head__a=1.0, algorithm__head__b=1.0)
     assert results([kernel]).notes == ()
     assert len(paper_table(results([kernel])).rows) == 2
     others = {**changes, "client__dropout": 0.9, "client__batch_size": 1, "model__head": "conv1"}
-    (note,) = results([run("fedavg", seed, [0.5] * 100, **others) for seed in (0, 1)]).notes
-    assert note == (
-        "Unlike the paper's, in brackets: client.dropout=0.9 (0.0), model.head=conv1 (not set), client.batch_size=1 (8)"
-        " in fedavg."
+    found = results([run("fedavg", seed, [0.5] * 200, **others) for seed in (0, 1)])
+    assert found.notes == (
+        "The paper has client.dropout=0.0; here it is 0.9 in fedavg.",
+        "The paper has model.head=nothing; here it is conv1 in fedavg.",
+        "The paper has client.batch_size=8; here it is 1 in fedavg.",
     )
+
+
+def test_many_rows_make_few_notes() -> None:
+    many = [
+        run("fedavg", 0, [0.5] * 100, data="femnist", model__name="femnist", client__learning_rate=rate)
+        for rate in range(2, 300)
+    ]
+    stopped = [replace(one, stopped="After round 3: enough.") for one in many]
+    notes = results([*many[:200], *stopped[200:]]).notes
+    assert len(notes) < 12
+    (rates,) = (note for note in notes if note.startswith("The paper has client.learning_rate=0.1; here it is 2 in "))
+    assert rates.endswith(" and 293 more.")
+    assert "93 more stopped; their folders say why." in notes
 
 
 def test_why_there_are_no_differences_from_a_baseline_that_was_asked_for() -> None:
@@ -351,7 +366,7 @@ def test_why_there_are_no_differences_from_a_baseline_that_was_asked_for() -> No
 
 def test_a_cap_is_noted_beside_the_paper() -> None:
     capped = run("fedavg", 0, [0.1] * 100, data="femnist", model__name="femnist", data__max_samples=9)
-    assert results([capped]).notes[-1].startswith("Unlike the paper's, in brackets: data.max_samples=9 (not set)")
+    assert "The paper has data.max_samples=nothing; here it is 9 in fedavg." in results([capped]).notes
 
 
 HOSTILE = r"a_b & 50% $x$ #1 {y} ~z^2 \end <script>alert(1)</script> | [q] *s* `c`"

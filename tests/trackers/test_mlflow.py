@@ -73,11 +73,24 @@ def test_a_resumed_run_goes_on_in_the_same_one_and_no_round_comes_twice(store: P
     assert points(client, run, "held_out/accuracy") == [(1, 0.1), (2, 0.2), (3, 0.3), (4, 0.4)]
 
 
-def test_a_run_that_begins_again_goes_on_in_the_same_one(store: Path) -> None:
-    follow(MLflow(store), store / "run", [record(1)], status="interrupted")
+def test_a_run_that_begins_again_is_another_one(store: Path) -> None:
+    first = MLflow(store)
+    (store / "run").mkdir()
+    first.begin(TrackedRun("fedavg-seed0", "blobs", {}, store / "run"))
+    first.record(record(1, 0.9))  # and was killed
     follow(MLflow(store), store / "run", [record(1), record(2)])
-    client, (run,) = runs_in(store)
-    assert (run.info.status, points(client, run, "held_out/accuracy")) == ("FINISHED", [(1, 0.1), (2, 0.2)])
+    client, runs = runs_in(store)
+    assert sorted(run.info.status for run in runs) == ["FINISHED", "KILLED"]
+    (whole,) = (run for run in runs if run.info.status == "FINISHED")
+    assert points(client, whole, "held_out/accuracy") == [(1, 0.1), (2, 0.2)]
+
+
+def test_a_run_that_goes_on_after_all_is_not_called_stopped(store: Path) -> None:
+    follow(MLflow(store), store / "run", [record(1)], status="stopped")
+    assert runs_in(store)[1][0].data.tags["stopped"] == "too few clients"
+    follow(MLflow(store), store / "run", [record(2)], resumed_from=1)
+    (run,) = runs_in(store)[1]
+    assert (run.info.status, "stopped" in run.data.tags) == ("FINISHED", False)
 
 
 def test_rounds_are_logged_while_the_run_goes_on_and_in_any_number(

@@ -54,7 +54,7 @@ def make_report(
             console.print(Text(table.caption))
             shown = table.rows[:MOST_ROWS]
             rows = [[Text(cell.text, style="bold" if cell.best else "") for cell in row] for row in shown]
-            print_cells(table.columns, rows, console, table.words)
+            print_cells(table.columns, rows, console, table.word_columns)
             if len(table.rows) > MOST_ROWS:
                 console.print(f"{len(table.rows) - MOST_ROWS} more rows are in {out / TABLES}.", markup=False)
     for note in () if quiet else (*gathered.notes, *notes_of(many)):

@@ -165,7 +165,9 @@ def _introduce(prepared: Prepared, label: str, console: Console) -> None:
     """Say where a run goes on, and what is amiss."""
     for note in prepared.notes:
         say(f"{label}: {note}", console)
-    if prepared.records:
+    if prepared.stopped:
+        say(f"{label} stopped before, after round {len(prepared.records)}, and stays as it is", console)
+    elif prepared.records:
         say(f"{label} goes on after round {len(prepared.records)} of {prepared.config.rounds}", console)
 
 

@@ -33,11 +33,13 @@ def print_table(table: "pd.DataFrame", console: Console) -> None:
     )
 
 
-def print_cells(columns: Sequence[str], rows: Sequence[Sequence[Text]], console: Console, words: int = 1) -> None:
+def print_cells(
+    columns: Sequence[str], rows: Sequence[Sequence[Text]], console: Console, word_columns: int = 1
+) -> None:
     """The same for texts that may be in bold; the first columns are of words, whatever digits they have."""
     shown = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0))
     for place, column in enumerate(columns):
-        number = place >= words and all(any(map(str.isdigit, row[place].plain)) for row in rows)
+        number = place >= word_columns and all(any(map(str.isdigit, row[place].plain)) for row in rows)
         shown.add_column(Text(column), justify="right" if number else "left", no_wrap=True)
     for row in rows:
         shown.add_row(*row)

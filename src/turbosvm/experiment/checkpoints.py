@@ -91,6 +91,13 @@ class Checkpoints:
         self._known, self._round = known, standing.round
         self._tidy(standing.round)
 
+    def forget(self) -> None:
+        """Remove all of them."""
+        self._known, self._round = {}, None
+        with cannot_write("checkpoints in", self._folder):
+            for path in self._folder.glob("*"):
+                path.unlink()
+
     def latest(self, recorded: int, memory: ClientMemory, device: torch.device) -> Found:
         """Read the newest that is whole, and not newer than the last recorded round."""
         notes: list[str] = []

@@ -127,10 +127,10 @@ def last_record(folder: Path) -> Record | None:
     path = folder / "records.jsonl"
     try:
         with path.open("rb") as file:
-            record: Record = json.loads(_last_line(file, path.stat().st_size))
+            record = json.loads(_last_line(file, os.fstat(file.fileno()).st_size))
     except (OSError, ValueError):
         return None
-    return record
+    return record if isinstance(record, dict) else None
 
 
 def _last_line(file: BinaryIO, size: int) -> bytes:

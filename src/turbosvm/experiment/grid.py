@@ -100,9 +100,9 @@ def _blocks(content: Mapping[str, Any], where: str) -> list[Layer]:
     for place, block in enumerate(given, start=1):
         own = _checked(block, KEYS[1:-1], f"{where}, block {place}")
         plain = {key: own.get(key, common.get(key)) for key in ("preset", "as_published")}
-        said, settings = (_nested(own), merge_layers([_nested(common), _nested(own)]))
+        said, settings = _nested(own), merge_layers([_nested(common), _nested(own)])
         grid = {
-            key: values for key, values in common.get("grid", {}).items() if key not in own and not _says(said, key)
+            key: values for key, values in common.get("grid", {}).items() if key not in own and not _is_set(key, said)
         }
         blocks.append({**plain, "set": settings, "grid": {**grid, **own.get("grid", {})}})
     return blocks
@@ -113,11 +113,16 @@ def _nested(block: Mapping[str, Any]) -> Layer:
     return merge_layers(nest(str(key), value) for key, value in block.get("set", {}).items())
 
 
-def _says(settings: Layer, key: str) -> bool:
-    """Whether settings have a value for a dotted key, which then stands in the place of a list for all blocks."""
+def _is_set(key: str, settings: Layer) -> bool:
+    """Whether settings have a value for a dotted key, which then stands in the place of a list for all blocks.
+
+    `data: x` and `data.name: x` are the same, and say nothing of `data.held_out`.
+    """
     place: Any = settings
-    for part in str(key).split("."):
-        if not isinstance(place, Mapping) or part not in place:
+    for part in [*str(key).split("."), "name"]:
+        if not isinstance(place, Mapping):
+            return part == "name"
+        if part not in place:
             return False
         place = place[part]
     return True
@@ -134,6 +139,8 @@ def _name(content: Mapping[str, Any], where: str) -> str:
 def _check_lists(changes: Changes, blocks: list[Layer], where: str) -> None:
     """Refuse a list in the place of none, and one without values."""
     keys = {str(key) for block in blocks for key in block["grid"]}
+    if changes.seeds is not None and "seed" in changes.grid:
+        raise TurboSVMError("There are seeds, and a list of 'seed' for the grid; give one of them.")
     for key, values in {**changes.grid, **({} if changes.seeds is None else {"seed": changes.seeds})}.items():
         if key in changes.grid and key not in keys:
             raise unknown(f"list in the grid of {where}", key, keys)

@@ -1,5 +1,6 @@
 """Settings as nested keys and values: read from YAML or from `key=value`, and merged, later layers winning."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ def read_yaml(file: Path, kind: str = "Config file") -> Layer:
         content = _from_yaml(file.read_text())
     except OSError as error:
         raise TurboSVMError(f"{kind} '{file}' cannot be read: {error.strerror}.") from error
-    except (yaml.YAMLError, ValueError) as error:  # ValueError of dates and numbers that are none, and of odd bytes
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         what = " ".join(str(error).split())
         raise TurboSVMError(f"{kind} '{file}' is not YAML: {what}.") from error
     if content is None:
@@ -54,29 +55,40 @@ def _parse(assignment: str, example: str, form: str = "{}") -> tuple[str, Any]:
     try:
         value = _from_yaml(form.format(text))
         merge_layers([{key: value}])
-    except (yaml.YAMLError, ValueError) as error:
+    except yaml.YAMLError as error:
         raise TurboSVMError(f"The value in '{assignment}' is not YAML.") from error
     except RecursionError as error:
         raise TurboSVMError(f"The value in '{assignment}' refers to itself.") from error
     return key, value
 
 
-class _OneOfEachKey(yaml.SafeLoader):
-    """PyYAML's reader, which takes the last of two equal keys without a word, made to refuse them."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE]
-        twice = [key for key in keys if keys.count(key) > 1]
-        if twice:
-            raise yaml.constructor.ConstructorError(None, None, f"the key '{twice[0]}' is there twice", node.start_mark)
-        return super().construct_mapping(node, deep)
-
-
-_MERGE = "tag:yaml.org,2002:merge"
-
-
 def _from_yaml(text: str) -> Any:
-    return yaml.load(text, Loader=_OneOfEachKey)  # noqa: S506 - it is the safe loader
+    """Read YAML; of two equal keys, PyYAML would take the last without a word."""
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        _refuse_twins(node, set())
+        return None if node is None else loader.construct_document(node)
+    except yaml.YAMLError:
+        raise
+    except Exception as error:  # of many kinds, where a value is not what it is said to be
+        raise yaml.YAMLError(str(error) or type(error).__name__) from error
+    finally:
+        loader.dispose()
+
+
+def _refuse_twins(node: yaml.Node | None, seen: set[int]) -> None:
+    """Refuse mappings that have a key twice."""
+    if not isinstance(node, yaml.CollectionNode) or id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.MappingNode):
+        counts = Counter((key.tag, key.value) for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+        if twice := [value for (_, value), count in counts.items() if count > 1]:
+            raise yaml.constructor.ConstructorError(None, None, f"the key '{twice[0]}' is there twice", node.start_mark)
+    for part in node.value:
+        for inner in part if isinstance(part, tuple) else (part,):
+            _refuse_twins(inner, seen)
 
 
 def nest(key: str, value: Any) -> Layer:

@@ -1,7 +1,6 @@
 """A run that is ready for its next round: built from a config, planned in a folder, or reopened there after a stop."""
 
 import json
-import shutil
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -135,14 +134,14 @@ def reopen_run(
             return replace(prepared, folder=folder, records=tuple(records), finished=True)
         memory = empty_memory(prepared.federation, build_plan(config))
         standing, notes = checkpoints.latest(len(records), memory, prepared.device)
-        stopped = _reason(path / "stopped.txt") if standing and _is_spent(standing, config) else None
+        stopped = why_it_stopped(path) if is_spent(records, config) else None
         if stopped and retry:
-            shutil.rmtree(folder.checkpoints, ignore_errors=True)
-            checkpoints = Checkpoints(folder.checkpoints, config.checkpoint_every)
+            checkpoints.forget()
             records, standing, notes, stopped = [], None, [], None
-        elif standing is None and (records or notes):
+        elif standing is None and (records or notes) and not stopped:
             notes.append("There is no checkpoint to go on from; it began again with its first round.")
-        records = records[: standing.round if standing else 0]
+        if not stopped:
+            records = records[: standing.round if standing else 0]
         if folder.begun and len(records) < config.rounds:
             again = {"after_round": len(records), **describe_environment(prepared.device)}
             about = {**about, "resumed": [*about.get("resumed", []), again]}
@@ -164,15 +163,20 @@ def reopen_run(
     )
 
 
-def _is_spent(standing: Standing, config: Config) -> bool:
-    """Whether there is nothing left that could be done better: no bad round more is allowed, or all are over."""
-    return standing.failed_rounds > config.max_failed_rounds or standing.round == config.rounds
+def is_spent(records: Sequence[Record], config: Config) -> bool:
+    """Whether nothing is left that could be done better: no bad round more is allowed, or all rounds are over."""
+    bad = sum(record.get("failed") is not None for record in records)
+    return bad > config.max_failed_rounds or len(records) == config.rounds
 
 
-def _reason(file: Path) -> str | None:
-    """Why a run stopped, as its folder says."""
+def why_it_stopped(path: Path) -> str | None:
+    """Why a run could not go on, as its folder says; None if it was not so."""
+    file = path / "stopped.txt"
+    if not file.exists():
+        return None
     with cannot_read(file):
-        return file.read_text().strip().partition(": ")[2] if file.exists() else None
+        text = file.read_text(errors="replace").strip()
+    return text.partition(": ")[2] or text or "It stopped."
 
 
 def adopt(path: Path, config: Config) -> None:

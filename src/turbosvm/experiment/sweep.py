@@ -17,16 +17,18 @@ from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError, in_one_line
 from turbosvm.experiment.build import Progress, build_data, split_for
 from turbosvm.experiment.config import Config, DataConfig
-from turbosvm.experiment.folder import InUseError, RunFolder, is_in_use, last_record
+from turbosvm.experiment.folder import InUseError, RunFolder, is_in_use, last_record, recorded
 from turbosvm.experiment.grid import Sweep, key_of
 from turbosvm.experiment.prepared import (
     RunPlan,
     adopt,
     is_finished,
+    is_spent,
     name_of,
     plan_of,
     prepare_run,
     reopen_run,
+    why_it_stopped,
     write_plan,
 )
 from turbosvm.experiment.resolve import read_config
@@ -48,7 +50,9 @@ class Planned:
 
     @property
     def rounds_left(self) -> int:
-        """How many rounds have no record."""
+        """How many rounds have no record; all, if it is to begin again."""
+        if why_it_stopped(self.path) and is_spent(recorded(self.path), self.config):
+            return self.config.rounds
         record = last_record(self.path)
         return self.config.rounds - (min(int(record["round"]), self.config.rounds) if record else 0)
 

@@ -112,7 +112,6 @@ def _finite(by_seed: Mapping[int, Mapping[str, float]], metric: str, scale: int)
 
 
 def beside_paper(one: Measured, task: str) -> tuple[BesidePaper, ...]:
-    """The paper's figures for a group's runs, where it has any and the runs were evaluated there, with ours."""
+    """The paper's figures for a group's runs, where it has any, with ours; without values if not evaluated there."""
     figures = paper_figures_of(one.group.runs[0].config, task)
-    pairs = (BesidePaper(figure, one.like(figure)) for figure in figures)
-    return tuple(pair for pair in pairs if pair.ours.n)
+    return tuple(BesidePaper(figure, one.like(figure)) for figure in figures)

@@ -28,7 +28,7 @@ class TextTable:
     caption: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    words: int = 1
+    word_columns: int = 1
     """How many columns, from the left, are of words; the others are of numbers."""
 
 
@@ -63,7 +63,7 @@ def paper_table(results: Results) -> TextTable:
     supports = any(pair.paper.measure in PAPER_TITLES for _, pair in pairs)
     means = "; support vectors are those of a class, ours on average, the paper's of its class 1" if supports else ""
     caption = f"{results.contest.title}: beside the paper's figures{means}"
-    return TextTable(caption, ("algorithm", "measure", "ours", "paper", "difference"), rows, words=2)
+    return TextTable(caption, ("algorithm", "measure", "ours", "paper", "difference"), rows, word_columns=2)
 
 
 def paired_table(results: Results) -> TextTable:
@@ -95,7 +95,9 @@ def ablation_tables(results: Results) -> list[TextTable]:
             )
             for switches, row in family
         )
-        tables.append(TextTable(f"{results.contest.title}: what the halves of {name} bring", columns, rows, words=2))
+        tables.append(
+            TextTable(f"{results.contest.title}: what the halves of {name} bring", columns, rows, word_columns=2)
+        )
     return tables
 
 

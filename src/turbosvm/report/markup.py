@@ -32,7 +32,7 @@ LATEX = {
 def markdown_table(table: TextTable) -> str:
     """The table under its caption."""
     header = [_markdown(column) for column in table.columns]
-    ruler = ["---"] * table.words + ["---:"] * (len(header) - table.words)
+    ruler = ["---"] * table.word_columns + ["---:"] * (len(header) - table.word_columns)
     rows = [
         [f"**{_markdown(cell.text)}**" if cell.best else _markdown(cell.text) for cell in row] for row in table.rows
     ]
@@ -45,7 +45,7 @@ def latex_table(table: TextTable) -> str:
         r"\begin{table}",
         r"\centering",
         rf"\caption{{{escape_latex(table.caption)}}}",
-        rf"\begin{{tabular}}{{{'l' * table.words}{'r' * (len(table.columns) - table.words)}}}",
+        rf"\begin{{tabular}}{{{'l' * table.word_columns}{'r' * (len(table.columns) - table.word_columns)}}}",
         r"\toprule",
         _latex_row([escape_latex(column) for column in table.columns]),
         r"\midrule",
@@ -59,7 +59,7 @@ def latex_table(table: TextTable) -> str:
 
 def html_table(table: TextTable) -> str:
     """The table with a caption, and headers that screen readers can read out."""
-    kinds = [' class="word"' if place < table.words else "" for place in range(len(table.columns))]
+    kinds = [' class="word"' if place < table.word_columns else "" for place in range(len(table.columns))]
     head = "".join(
         f'<th scope="col"{kind}>{html.escape(column)}</th>' for column, kind in zip(table.columns, kinds, strict=True)
     )

@@ -3,16 +3,21 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from turbosvm.report.estimates import BesidePaper
 from turbosvm.report.groups import Contest, Group
-from turbosvm.report.paper import PaperFigure, paper_figures_of, unlike_the_paper
+from turbosvm.report.paper import unlike_the_paper
+
+MOST = 5
+"""How many runs or rows a note names."""
 
 
 def notes_of_runs(contest: Contest, at: int, asked: bool) -> list[str]:
     """What the person should know of the runs, and of the round that the metrics are at."""
     notes, runs = list(contest.notes), contest.named_runs
-    for name, run in runs:
-        stopped = [f"{name} stopped. {run.stopped}"] if run.stopped else []
-        notes += [*stopped, *run.told_of(name)]
+    stopped = [f"{name} stopped. {run.stopped}" for name, run in runs if run.stopped]
+    notes += stopped[:MOST]
+    notes += [f"{len(stopped) - MOST} more stopped; their folders say why."] if len(stopped) > MOST else []
+    notes += [note for name, run in runs for note in run.told_of(name)]
     going = []
     for name, run in runs:
         wanted = run.config.get("rounds")
@@ -35,31 +40,28 @@ def notes_of_runs(contest: Contest, at: int, asked: bool) -> list[str]:
     return notes
 
 
-def notes_of_paper(contest: Contest, shown: Mapping[Group, Sequence[PaperFigure]]) -> list[str]:
+def notes_of_paper(pairs: Mapping[Group, Sequence[BesidePaper]], task: str) -> list[str]:
     """What was not run as the paper was, and which of the paper's figures have none of ours beside them, and why."""
     unlike: dict[str, list[str]] = {}
     missing: dict[str, list[str]] = {}
-    for group in contest.groups:
-        figures = paper_figures_of(group.runs[0].config, contest.task)
-        if shown[group]:
-            others = unlike_the_paper(group.settings, contest.task).items()
-            told = ", ".join(f"{key}={_value(ours)} ({_value(theirs)})" for key, (ours, theirs) in others)
-            unlike.setdefault(told, []).append(group.label)
-        if not any(figure.at for figure in shown[group]):
-            rounds = " and ".join(map(str, sorted({figure.at for figure in figures if figure.at})))
-            missing.setdefault(rounds, []).append(group.label)
+    for group, found in pairs.items():
+        shown = [pair.paper.at for pair in found if pair.ours.n]
+        if shown:
+            for key, (ours, theirs) in unlike_the_paper(group.settings, task).items():
+                unlike.setdefault(f"{key}={_value(theirs)}", []).append(f"{_value(ours)} in {group.label}")
+        if rounds := {pair.paper.at for pair in found if pair.paper.at} if not any(shown) else set():
+            missing.setdefault(" and ".join(map(str, sorted(rounds))), []).append(group.label)
     return [
-        *(f"Unlike the paper's, in brackets: {told} in {_some(names)}." for told, names in unlike.items() if told),
+        *(f"The paper has {said}; here it is {_some(names)}." for said, names in unlike.items()),
         *(
             f"The paper's metrics are at round {rounds}, where these were not evaluated: {_some(names)}."
             for rounds, names in missing.items()
-            if rounds
         ),
     ]
 
 
 def _value(value: Any) -> str:
-    return "not set" if value is None else str(value)
+    return "nothing" if value is None else str(value)
 
 
 def notes_of_baseline(contest: Contest, baseline: str) -> list[str]:
@@ -72,6 +74,6 @@ def notes_of_baseline(contest: Contest, baseline: str) -> list[str]:
     return []
 
 
-def _some(names: Sequence[str], most: int = 5) -> str:
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - MOST
+    return ", ".join(names[:MOST]) + (f" and {more} more" if more > 0 else "")

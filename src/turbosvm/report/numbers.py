@@ -26,7 +26,9 @@ COLUMNS = (
     "paper_mean",
     "paper_std",
     "paper_not_reached_in",
+    "paper_at_round",
     "mean_beside_paper",
+    "n_beside_paper",
     "less_paper",
     "baseline",
     "less_baseline",
@@ -115,7 +117,9 @@ def _paper_numbers(beside: BesidePaper | None) -> dict[str, Any]:
         "paper_mean": paper.mean,
         "paper_std": paper.std,
         "paper_not_reached_in": paper.above,
+        "paper_at_round": paper.at,
         "mean_beside_paper": beside.ours.mean,
+        "n_beside_paper": beside.ours.n,
         "less_paper": beside.difference,
     }
 

@@ -11,10 +11,10 @@ from turbosvm.report.text import number
 
 ROUNDS = "rounds"
 """Those to the target accuracy."""
-MEASURES = (ROUNDS, "accuracy", "macro_f1", "mcc", "loss", "svm_support_mean")
+MEASURED = (ROUNDS, "accuracy", "macro_f1", "mcc", "loss", "svm_support_mean")
 """What the paper's tables have, under the names of our records."""
 
-PLAIN: Mapping[str, Any] = {
+PAPERS_HEAD: Mapping[str, Any] = {
     "selection": True,
     "spread_out": True,
     "kernel": "linear",
@@ -66,13 +66,13 @@ def paper_place(data: str) -> int:
 def unlike_the_paper(settings: Mapping[str, Any], data: str) -> dict[str, tuple[Any, Any]]:
     """Settings that the paper says, or its published code, and that are others here: ours and theirs; None is not set.
 
-    Learning rates of kernels are told apart by the figures themselves.
+    Learning rates of kernels are told apart by the figures themselves. What a run does not say, it may not know of.
     """
     said, name = _content()["settings"], settings.get("algorithm.name")
     theirs = {key: value for part in ("all", data, name, f"{data} {name}") for key, value in said.get(part, {}).items()}
     if settings.get("algorithm.head.kernel", "linear") != "linear":
         theirs.pop("algorithm.head.learning_rate", None)
-    return {key: (settings.get(key), value) for key, value in theirs.items() if settings.get(key) != value}
+    return {key: (settings[key], value) for key, value in theirs.items() if settings.get(key, value) != value}
 
 
 def paper_figures_of(config: Mapping[str, Any], data: str) -> list[PaperFigure]:
@@ -97,7 +97,8 @@ def _same_model(model: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
 
 def _same_head(head: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
     return all(
-        head.get(option, PLAIN.get(option)) == value for option, value in {**PLAIN, **row.get("head", {})}.items()
+        head.get(option, PAPERS_HEAD.get(option)) == value
+        for option, value in {**PAPERS_HEAD, **row.get("head", {})}.items()
     )
 
 
@@ -123,7 +124,7 @@ def _rows() -> dict[tuple[str, str, int, int], list[dict[str, Any]]]:
             PaperFigure(
                 measure, None if measure == ROUNDS else at, said.get("mean"), said.get("std"), said.get("above")
             )
-            for measure in MEASURES
+            for measure in MEASURED
             if (said := row.get(measure))
         ]
         place = (row["data"], row["algorithm"], row["clients"], row["epochs"])

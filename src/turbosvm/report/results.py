@@ -59,12 +59,13 @@ def results_of(contest: Contest, at: int | None = None, baseline: str | None = N
     measured = [Measured(group, moment) for group in contest.groups]
     estimates = [one.estimates() for one in measured]
     best = _best([group.task for group in contest.groups], estimates)
+    pairs = {one.group: beside_paper(one, contest.task) for one in measured}
     rows = tuple(
         Row(
             one.group,
             estimates[place],
             frozenset(measure for measure in MEASURES if (place, measure) in best),
-            beside_paper(one, contest.task),
+            tuple(pair for pair in pairs[one.group] if pair.ours.n),
             _paired(one, _opponent(one, measured, against)),
         )
         for place, one in enumerate(measured)
@@ -72,7 +73,7 @@ def results_of(contest: Contest, at: int | None = None, baseline: str | None = N
     compared = [row.group for row in rows if row.paired]
     notes = (
         *notes_of_runs(contest, moment, asked=at is not None),
-        *notes_of_paper(contest, {row.group: [pair.paper for pair in row.beside_paper] for row in rows}),
+        *notes_of_paper(pairs, contest.task),
         *(notes_of_baseline(contest, baseline) if baseline and not compared else ()),
     )
     return Results(contest, moment, against, rows, notes)

@@ -5,6 +5,7 @@ from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Any
 
+from turbosvm.errors import in_one_line
 from turbosvm.trackers.tracker import Status, TrackedRun, Tracker
 
 TO_BEGIN = 20.0
@@ -46,8 +47,10 @@ class Background:
         self._complain()
 
     def _complain(self) -> None:
-        if self._error:
+        if isinstance(self._error, Exception):
             raise self._error
+        if self._error:  # what would end this thread must not end the run's
+            raise RuntimeError(in_one_line(self._error)) from self._error
 
     def _work(self) -> None:
         try:

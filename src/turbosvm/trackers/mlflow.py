@@ -45,11 +45,16 @@ class MLflow:
         with self._alone():
             self._client = self._open(self._address)
             experiment = self._experiment(run.data)
-        known = known_id(run, "mlflow")
+        before = known_id(run, "mlflow")
+        known = before if run.resumed_from else None
+        if before and not known:
+            self._client.set_terminated(before, STATUS["interrupted"])  # it begins again, as another run
         self._id = known or self._client.create_run(experiment, run_name=run.name).info.run_id
         self._done, self._waiting, self._sent = self._last_round(), list[Any](), time()
         if known:
             self._client.update_run(known, status="RUNNING")
+            if "stopped" in self._client.get_run(known).data.tags:
+                self._client.delete_tag(known, "stopped")
         else:
             self._describe(run)
 

@@ -35,8 +35,6 @@ class Tracking:
     def _call(self, name: str, tracker: Tracker, what: str, *news: Any) -> None:
         try:
             getattr(tracker, what)(*news)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # also one that would end the process
+        except Exception as error:
             self._active = [(other, each) for other, each in self._active if each is not tracker]
             self.notes.append(f"the tracker {name} failed, and was not called again: {in_one_line(error)}.")
