@@ -49,7 +49,7 @@ def notes_of_paper(pairs: Mapping[Group, Sequence[BesidePaper]], task: str) -> l
         if shown:
             for key, (ours, theirs) in unlike_the_paper(group.settings, task).items():
                 unlike.setdefault(f"{key}={_value(theirs)}", []).append(f"{_value(ours)} in {group.label}")
-        if rounds := {pair.paper.at for pair in found if pair.paper.at} if not any(shown) else set():
+        if not any(shown) and (rounds := {pair.paper.at for pair in found if pair.paper.at}):
             missing.setdefault(" and ".join(map(str, sorted(rounds))), []).append(group.label)
     return [
         *(f"The paper has {said}; here it is {_some(names)}." for said, names in unlike.items()),
