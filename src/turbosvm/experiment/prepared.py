@@ -47,8 +47,9 @@ class Prepared:
     checkpoints: Checkpoints | None = None
     notes: tuple[str, ...] = ()
     finished: bool = False
+    """Whether nothing is left to do."""
     stopped: str | None = None
-    """Why it cannot go on, in a sentence."""
+    """Why it could not go on, if it is finished before its last round, in a sentence."""
 
     @property
     def device(self) -> torch.device:
@@ -130,25 +131,23 @@ def reopen_run(
                 f"'{path / 'config.yaml'}' has been changed since the run began: it would be another run."
             )
         records, checkpoints = recorded(path), Checkpoints(folder.checkpoints, config.checkpoint_every)
-        if is_finished(path):
-            return replace(prepared, folder=folder, records=tuple(records), finished=True)
+        stopped = why_it_stopped(path) if is_spent(records, config) else None
+        if is_finished(path) or (stopped and not retry):
+            return replace(prepared, folder=folder, records=tuple(records), finished=True, stopped=stopped)
+        if stopped:
+            checkpoints.forget()
+            records = []
         memory = empty_memory(prepared.federation, build_plan(config))
         standing, notes = checkpoints.latest(len(records), memory, prepared.device)
-        stopped = why_it_stopped(path) if is_spent(records, config) else None
-        if stopped and retry:
-            checkpoints.forget()
-            records, standing, notes, stopped = [], None, [], None
-        elif standing is None and (records or notes) and not stopped:
+        if standing is None and (records or notes):
             notes.append("There is no checkpoint to go on from; it began again with its first round.")
-        if not stopped:
-            records = records[: standing.round if standing else 0]
+        records = records[: standing.round if standing else 0]
         if folder.begun and len(records) < config.rounds:
             again = {"after_round": len(records), **describe_environment(prepared.device)}
             about = {**about, "resumed": [*about.get("resumed", []), again]}
         elif not folder.begun:
             about = {**about, **_surroundings(prepared)}  # it may have been planned on another machine
-        if not stopped:
-            folder.write("environment.json", json.dumps(about, indent=2) + "\n")
+        folder.write("environment.json", json.dumps(about, indent=2) + "\n")
     except BaseException:
         folder.close(None)
         raise
@@ -159,7 +158,6 @@ def reopen_run(
         standing=standing,
         checkpoints=checkpoints,
         notes=tuple(notes),
-        stopped=stopped,
     )
 
 

@@ -98,7 +98,7 @@ def run_experiment(
 
 def run_on(prepared: Prepared, on_record: OnRecord | None = None) -> Outcome:
     """Go through the rounds that are left."""
-    if prepared.finished or prepared.stopped:
+    if prepared.finished:
         return _as_it_is(prepared)
     config, federation, folder = prepared.config, prepared.federation, prepared.folder
     module, checkpoints, standing = federation.module, prepared.checkpoints, prepared.standing
@@ -158,14 +158,11 @@ def run_on(prepared: Prepared, on_record: OnRecord | None = None) -> Outcome:
 
 
 def _as_it_is(prepared: Prepared) -> Outcome:
-    """What a run has left that was finished, or cannot go on."""
+    """What a finished run has left, also one that could not go on."""
     folder, module = prepared.folder, prepared.federation.module
     assert folder is not None  # noqa: S101 (such a run has one)
     try:
-        if prepared.standing:
-            load_state(module, prepared.standing.model)
-        else:
-            module.load_state_dict(_read_model(folder.path / "model.safetensors"))
+        module.load_state_dict(_read_model(folder.path / "model.safetensors"))
     finally:
         folder.close(None)
     return Outcome(prepared.config, list(prepared.records), module, folder.path, False, prepared.stopped, [])
