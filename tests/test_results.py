@@ -183,5 +183,8 @@ def test_the_seeds_that_are_named() -> None:
     ):
         rounds = runs_of(TASKS[section], row).sort_values("seed")["rounds_to_target"].astype(int)
         assert sentence.format(*rounds) in words
+    for row, name in (("fedadam", "FedAdam"), ("turbosvm", "TurboSVM")):
+        rounds = runs_of("celeba", row).sort_values("seed")["rounds_to_target"].astype(int)
+        assert f"| {name} | {', '.join(map(str, rounds))} |" in PAGE
     f1 = runs_of("celeba", "turbosvm")["macro_f1"].mean()
     assert f"82.1 % macro F1 at round 200 (one seed), where we have {f1:.1f}." in words
