@@ -3,6 +3,7 @@
 import os
 import signal
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 from turbosvm.experiment.prepared import plan_of, plan_run, prepare_run, reopen_run
@@ -41,3 +42,11 @@ def go_on(folder: Path, ready: Any, call: str | None = None, times: int = 0) -> 
     prepared = reopen_run(folder)
     ready.set()
     run_on(prepared)
+
+
+def hold(folder: Path, ready: Any) -> None:
+    """Have a run's folder until the end."""
+    prepared = reopen_run(folder)
+    ready.set()
+    sleep(600)
+    assert prepared
