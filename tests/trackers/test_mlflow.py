@@ -85,6 +85,15 @@ def test_a_run_that_begins_again_is_another_one(store: Path) -> None:
     assert points(client, whole, "held_out/accuracy") == [(1, 0.1), (2, 0.2)]
 
 
+def test_a_failed_attempt_stays_failed_and_one_that_is_gone_is_no_matter(store: Path) -> None:
+    follow(MLflow(store), store / "run", [record(1)], status="stopped")
+    follow(MLflow(store), store / "run", [record(1)])
+    assert sorted(run.info.status for run in runs_in(store)[1]) == ["FAILED", "FINISHED"]
+    (store / "run" / "mlflow.json").write_text('{"run_id": "0123456789abcdef0123456789abcdef"}')
+    follow(MLflow(store), store / "run", [record(1)])
+    assert sorted(run.info.status for run in runs_in(store)[1]) == ["FAILED", "FINISHED", "FINISHED"]
+
+
 def test_a_run_that_goes_on_after_all_is_not_called_stopped(store: Path) -> None:
     follow(MLflow(store), store / "run", [record(1)], status="stopped")
     assert runs_in(store)[1][0].data.tags["stopped"] == "too few clients"

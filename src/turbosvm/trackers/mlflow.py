@@ -1,7 +1,7 @@
 """MLflow: a run in the store that MLFLOW_TRACKING_URI names, or in `mlflow.db` beside the runs."""
 
 import os
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
 from time import time
@@ -27,6 +27,7 @@ class MLflow:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
         from mlflow import MlflowClient, entities
+        from mlflow.exceptions import MlflowException
 
         address = os.environ.get("MLFLOW_TRACKING_URI")
         local = None if address or store is None else store.resolve()
@@ -37,7 +38,7 @@ class MLflow:
         for package in ("alembic", "sqlalchemy") if local else ():
             import_module(package)
         self._address = address or f"sqlite:///{local}/mlflow.db"
-        self._open, self._entities, self._local = MlflowClient, entities, local
+        self._open, self._entities, self._local, self._error = MlflowClient, entities, local, MlflowException
 
     def begin(self, run: TrackedRun) -> None:
         """Make a run, or go on with the one that was begun in this folder."""
@@ -48,7 +49,7 @@ class MLflow:
         before = known_id(run, "mlflow")
         known = before if run.resumed_from else None
         if before and not known:
-            self._client.set_terminated(before, STATUS["interrupted"])  # it begins again, as another run
+            self._leave(before)
         self._id = known or self._client.create_run(experiment, run_name=run.name).info.run_id
         self._done, self._waiting, self._sent = self._last_round(), list[Any](), time()
         if known:
@@ -80,6 +81,12 @@ class MLflow:
             if self._folder and (self._folder / name).is_file():
                 self._client.log_artifact(self._id, str(self._folder / name))
         self._client.set_terminated(self._id, STATUS[status])
+
+    def _leave(self, run_id: str) -> None:
+        """Close a run that was killed, and now begins again as another one; the store may be another one, too."""
+        with suppress(self._error):
+            if self._client.get_run(run_id).info.status == "RUNNING":
+                self._client.set_terminated(run_id, STATUS["interrupted"])
 
     def _send(self) -> None:
         """Log the metrics that wait."""
