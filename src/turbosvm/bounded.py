@@ -1,0 +1,32 @@
+"""Files that anyone may have written, read without harm: regular files only, and of a limited size."""
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import from_json
+
+from turbosvm.errors import TurboSVMError
+from turbosvm.files import cannot_read
+
+MOST_BYTES = 2**28
+"""Of a file that is read whole, unless its reader says otherwise."""
+
+
+def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
+    """Return what is in a file; one that may never end (a pipe, a device), or is too large, is refused."""
+    with cannot_read(path):
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        with os.fdopen(handle, "rb") as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                raise TurboSVMError(f"Cannot read '{path}': it is not a regular file.")
+            if about.st_size > most:
+                raise TurboSVMError(f"Cannot read '{path}': it has {about.st_size:,} bytes; at most {most:,} are read.")
+            return file.read(most)
+
+
+def parse_json(content: bytes) -> Any:
+    """Read JSON; NaN and infinities, and nesting without end, are refused with a ValueError."""
+    return from_json(content, allow_inf_nan=False)
