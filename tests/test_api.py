@@ -73,6 +73,7 @@ def test_compare_takes_the_configs_seed_and_each_once(tiny_data: FederatedData, 
         "curves.png",
         "fedavg-seed0",
         "index.html",
+        "plan.json",
         "table.csv",
         "table.md",
     }

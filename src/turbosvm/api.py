@@ -1,7 +1,7 @@
 """The Python entry point: `run`, `resume`, `compare`, `sweep`, `prepare` and `open_data`."""
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,12 @@ from turbosvm.experiment.config import Config
 from turbosvm.experiment.grid import Changes, make_sweep, read_sweep
 from turbosvm.experiment.jobs import carry_out_runs, check_engine, refuse_import
 from turbosvm.experiment.layers import merge_layers, named, nest
-from turbosvm.experiment.prepared import reopen_run
+from turbosvm.experiment.planning import plan_runs
+from turbosvm.experiment.prepared import plan_of, prepare_run, reopen_run
 from turbosvm.experiment.resolve import read_config, refuse_another, resolve_config
 from turbosvm.experiment.runner import Outcome, run_experiment, run_on
 from turbosvm.experiment.sweep import code_of, make_ready, plan_sweep, threads_for
+from turbosvm.models.registry import modules_of
 from turbosvm.names import OWN
 from turbosvm.report.curves import draw_curves, save_figure
 from turbosvm.report.folder import save_report, work_out, write_report
@@ -135,7 +137,7 @@ def run(
     Raises:
         TurboSVMError: a setting is wrong; the text says which, and what is allowed.
     """
-    result, sentences = _run(
+    asked = _asked(
         algorithm,
         data=data,
         model=model,
@@ -143,11 +145,11 @@ def run(
         preset=preset,
         config=config,
         as_published=as_published,
-        out=out,
         on_record=on_record,
         trackers=trackers,
         **settings,
     )
+    result, sentences = _result(asked.carry_out(Path(out) if out else None))
     if result.stopped and (result.records.empty or result.config.on_bad_client == "abort"):
         raise TurboSVMError(result.stopped)
     for sentence in sentences:
@@ -206,13 +208,13 @@ def compare(
         settings = [{}]
     if not names or not settings:
         raise TurboSVMError("A comparison needs at least one algorithm and one seed.")
+    asked = [_asked(name, **{**arguments, **seed}) for name in names for seed in settings]
     results = []
-    for name in names:
-        for seed in settings:
-            result, sentences = _run(name, out=out, **{**arguments, **seed})
-            results.append(result)
-            for sentence in sentences:
-                warnings.warn(sentence, stacklevel=2)
+    for outcome in _planned_together(asked, Path(out)) if out else (one.carry_out() for one in asked):
+        result, sentences = _result(outcome)
+        results.append(result)
+        for sentence in sentences:
+            warnings.warn(sentence, stacklevel=2)
     if out and any(result.final for result in results):
         save_report([result._report for result in results], Path(out))
     return Comparison(tuple(results))
@@ -364,7 +366,30 @@ def open_data(name: str | Path) -> FederatedData:
     return store.load(folder)
 
 
-def _run(
+@dataclass(frozen=True)
+class _Asked:
+    """A run as a person asked for it: its config, and what was handed over for it."""
+
+    config: Config
+    data: FederatedData | None
+    module: nn.Module | None
+    on_record: Callable[[dict[str, Any]], None] | None
+    trackers: tuple[Tracker, ...]
+
+    def carry_out(self, root: Path | None = None) -> Outcome:
+        """Go through its rounds, and save it in a new folder under `root`, if there is one."""
+        return run_experiment(self.config, self.data, self.module, root, self.on_record, self.trackers)
+
+
+def _planned_together(asked: Sequence[_Asked], root: Path) -> Iterator[Outcome]:
+    """Carry out runs in folders that are all planned before the first begins, so that a kill forgets none of them."""
+    plans = [plan_of(prepare_run(one.config, one.data, one.module, one.trackers, root)) for one in asked]
+    for path, one in zip(plan_runs(root, plans), asked, strict=True):
+        trusted = modules_of([one.config.model.name])
+        yield run_on(reopen_run(path, one.data, one.module, one.trackers, trusted=trusted), one.on_record)
+
+
+def _asked(
     algorithm: str | Mapping[str, Any] | None,
     *,
     data: str | Path | FederatedData | None = None,
@@ -373,26 +398,22 @@ def _run(
     preset: str = "glyphs",
     config: str | Path | None = None,
     as_published: bool = False,
-    out: str | Path | None = None,
     on_record: Callable[[dict[str, Any]], None] | None = None,
     trackers: str | Tracker | Iterable[str | Tracker] | None = None,
     **settings: Any,
-) -> tuple[Result, list[str]]:
-    """Carry out a run; return its result, and what the person should be told of it."""
+) -> _Asked:
+    """Resolve the config of a run, and tell names from objects."""
     given = [] if trackers is None else trackers
     followers = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
     if trackers is not None:
         settings["trackers"] = [tracker for tracker in followers if isinstance(tracker, str)]
-    resolved = _resolve(algorithm, data, model, head, preset, config, as_published, settings)
-    outcome = run_experiment(
-        resolved,
+    return _Asked(
+        _resolve(algorithm, data, model, head, preset, config, as_published, settings),
         data if isinstance(data, FederatedData) else None,
         model if isinstance(model, nn.Module) else None,
-        Path(out) if out else None,
         on_record,
-        [tracker for tracker in followers if not isinstance(tracker, str)],
+        tuple(tracker for tracker in followers if not isinstance(tracker, str)),
     )
-    return _result(outcome)
 
 
 def _result(outcome: Outcome) -> tuple[Result, list[str]]:

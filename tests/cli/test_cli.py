@@ -164,7 +164,7 @@ def test_a_cache_folder_that_cannot_be_written(
 ) -> None:
     monkeypatch.setenv("TURBOSVM_CACHE", str(tmp_path / "blobs" / "labels.npy"))
     assert turbosvm("data", "make", "--users", "2", "--samples-per-user", "1") == 2
-    assert re.match(f"Error: Cannot write (file|folder) '{tmp_path}/blobs/labels.npy/", capsys.readouterr().err)
+    assert re.match(f"Error: Cannot write (file|folder) '{tmp_path}/blobs/labels.npy", capsys.readouterr().err)
 
 
 def test_data_make_and_sheet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
