@@ -8,15 +8,20 @@ class TurboSVMError(Exception):
     """Something the person can mend. Its text is one sentence; the command line ends with status 2 on it."""
 
 
-def unknown(kind: str, name: str, allowed: Iterable[str], guesses: Iterable[str] = ()) -> TurboSVMError:
+def unknown(
+    kind: str, name: str, allowed: Iterable[str], guesses: Iterable[str] = (), where: str = "", inside: str = ""
+) -> TurboSVMError:
     """Build the error for a name that is not among the allowed ones, with a guess at what was meant.
 
-    `guesses` are names that are allowed, too, but too many to list.
+    `guesses` are names that are allowed, too, but too many to list. `where` says what the names are of ("in the grid");
+    `inside` is the key that those of a config stand under.
     """
     names = sorted(allowed)
     close = get_close_matches(str(name).lower(), [*names, *guesses], n=1, cutoff=0.55)
-    guess = f" Did you mean '{close[0]}'?" if close else ""
-    return TurboSVMError(f"Unknown {kind} '{name}'; allowed: {', '.join(names)}.{guess}")
+    before, among = (f"{inside}.", f" in '{inside}'") if inside else ("", "")
+    guess = f" Did you mean '{before}{close[0]}'?" if close else ""
+    of = f" {where}" if where else ""
+    return TurboSVMError(f"Unknown {kind} '{before}{name}'{of}; allowed{among}: {', '.join(names)}.{guess}")
 
 
 def in_one_line(error: BaseException) -> str:

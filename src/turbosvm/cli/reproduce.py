@@ -58,7 +58,7 @@ def _parse_data(words: list[str]) -> dict[str, str]:
         if task not in _tasks():
             if "/" in task:
                 raise TurboSVMError(f"'{word}' is to stand in for which task? Say so: --data femnist={word}")
-            raise unknown("task of the paper", task, _tasks())
+            raise unknown("task", task, _tasks(), where="of the paper")
         if task in places:
             raise TurboSVMError(f"There are two --data for {task}; give one.")
         places[task] = place if sign else task
