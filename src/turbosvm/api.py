@@ -39,6 +39,7 @@ from turbosvm.report.records import RunRecords, read_run
 from turbosvm.report.results import Results, results_of
 from turbosvm.report.tables import results_frame, summary
 from turbosvm.trackers.tracker import Tracker
+from turbosvm.visible import visible
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +151,7 @@ def run(
     if result.stopped and (result.records.empty or result.config.on_bad_client == "abort"):
         raise TurboSVMError(result.stopped)
     for sentence in sentences:
-        warnings.warn(sentence, stacklevel=2)
+        warnings.warn(visible(sentence), stacklevel=2)
     return result
 
 
@@ -175,7 +176,7 @@ def resume(
     prepared = reopen_run(Path(folder), data, model)
     result, sentences = _result(run_on(prepared, on_record))
     for sentence in sentences:
-        warnings.warn(sentence, stacklevel=2)
+        warnings.warn(visible(sentence), stacklevel=2)
     return result
 
 
@@ -208,7 +209,7 @@ def compare(
             result, sentences = _run(name, out=out, **{**arguments, **seed})
             results.append(result)
             for sentence in sentences:
-                warnings.warn(sentence, stacklevel=2)
+                warnings.warn(visible(sentence), stacklevel=2)
     if out and any(result.final for result in results):
         save_report([result._report for result in results], Path(out))
     return Comparison(tuple(results))
@@ -292,7 +293,7 @@ def sweep(
         first, why = next(iter(failed.items()))
         raise TurboSVMError(f"All of the {len(failed)} runs in '{root}' failed; the first, {first}: {why}")
     for name, why in failed.items():
-        warnings.warn(f"{name} failed: {why}", stacklevel=2)
+        warnings.warn(visible(f"{name} failed: {why}"), stacklevel=2)
     begun = [run.path for run in planned if run.begun]
     runs = [read_run(path) for path in begun]
     if any(run.final for run in runs):
@@ -347,7 +348,8 @@ def prepare(
     rules = Rules(min_samples, skip_bad, partition)
     done = prepare_data(request, store.place_for(str(out or task)), rules, replace, on_progress)
     if bad := done.left_out.count:
-        warnings.warn(f"Bad things that were left out: {bad}, the first: {done.left_out.first[0]}", stacklevel=2)
+        sentence = f"Bad things that were left out: {bad}, the first: {done.left_out.first[0]}"
+        warnings.warn(visible(sentence), stacklevel=2)
     return store.load(done.folder)
 
 

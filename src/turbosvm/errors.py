@@ -3,9 +3,17 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from turbosvm.visible import visible
+
 
 class TurboSVMError(Exception):
-    """Something the person can mend. Its text is one sentence; the command line ends with status 2 on it."""
+    """Something the person can mend. Its text is one sentence; the command line ends with status 2 on it.
+
+    What it quotes, such as names from files of others, is shown so that it can do nothing where it is printed.
+    """
+
+    def __str__(self) -> str:
+        return visible(super().__str__())
 
 
 def unknown(
@@ -27,6 +35,6 @@ def unknown(
 def in_one_line(error: BaseException) -> str:
     """Say an error of somebody else's code (a library, a person's own model) in one line."""
     try:
-        return f"{type(error).__name__}: {error}".splitlines()[0]
+        return visible(f"{type(error).__name__}: {error}".splitlines()[0])
     except Exception:  # its text is somebody else's code, too
         return type(error).__name__

@@ -81,7 +81,7 @@ def dump_yaml(value: Any) -> str:
 class _Dumper(_WRITER):  # type: ignore[misc, valid-type]
     """Puts text in quotes that anybody might take for something else, and repeats what occurs twice."""
 
-    def ignore_aliases(self, data: Any) -> bool:
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (PyYAML's)
         return True
 
 
@@ -95,7 +95,7 @@ class _Part(NamedTuple):
     """A value that is whole: how many there are in it, and how deeply they are nested."""
 
     value: Any
-    count: int = 1
+    size: int = 1
     height: int = 0
 
 
@@ -109,7 +109,7 @@ class _Collection:
     """The key whose value comes next."""
     keys: set[str] = field(default_factory=set)
     merged: dict[str, Any] = field(default_factory=dict)
-    count: int = 1
+    size: int = 1
     height: int = 1
 
 
@@ -136,7 +136,7 @@ class _Builder:
             if self._documents > 1:
                 raise YamlError("there is a second document")
         elif isinstance(event, yaml.AliasEvent):
-            self._put(self._repeated(event.anchor))
+            self._put(self._repeated(str(event.anchor)))
         elif isinstance(event, yaml.ScalarEvent):
             _refuse_tag(event)
             self._count_in(1, 0)
@@ -165,7 +165,7 @@ class _Builder:
         part = self._anchors.get(anchor)
         if part is None:
             raise YamlError(f"'*{anchor}' refers to itself" if anchor in self._anchors else f"there is no '&{anchor}'")
-        self._count_in(part.count, part.height)  # before it is copied
+        self._count_in(part.size, part.height)  # before it is copied
         return part._replace(value=deepcopy(part.value))
 
     def _begin(self, value: list[Any] | dict[str, Any], anchor: str | None) -> None:
@@ -179,7 +179,7 @@ class _Builder:
     def _end(self) -> None:
         done = self._open.pop()
         value = {**done.merged, **done.value} if isinstance(done.value, dict) else done.value
-        part = _Part(value, done.count, done.height)
+        part = _Part(value, done.size, done.height)
         if done.anchor:
             self._anchors[done.anchor] = part
         self._put(part)
@@ -198,7 +198,7 @@ class _Builder:
             self.root = part.value
             return
         place = self._open[-1]
-        place.count += part.count
+        place.size += part.size
         place.height = max(place.height, part.height + 1)
         if isinstance(place.value, list):
             place.value.append(part.value)
@@ -217,7 +217,7 @@ def _plain_text(content: bytes | str) -> str:
     try:
         text = content if isinstance(content, str) else content.decode()
     except UnicodeDecodeError as error:
-        raise YamlError(f"it is not UTF-8: byte {error.start} is {content[error.start]:#04x}") from error  # type: ignore[str-bytes-safe]
+        raise YamlError(f"it is not UTF-8: byte {error.start} is {content[error.start]:#04x}") from error
     return _without_controls(text.removeprefix("\ufeff"))
 
 

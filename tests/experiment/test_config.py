@@ -321,8 +321,10 @@ def test_words_that_yaml_has_two_readings_of_are_refused_wherever_they_stand(wor
 def test_numbers_with_exponents_are_numbers_everywhere() -> None:
     config = resolve_config(
         overrides=parse_assignments(
-            ["rounds=1e2", "client.learning_rate=1e-3", "algorithm=fedavgm", "fedavgm.body.learning_rate=5E-1"]
-            + ["model.options={rate: 1e-3}"]
+            [
+                *("rounds=1e2", "client.learning_rate=1e-3", "model.options={rate: 1e-3}"),
+                *("algorithm=fedavgm", "fedavgm.body.learning_rate=5E-1"),
+            ]
         )
     )
     assert (config.rounds, config.client.learning_rate, config.algorithm.body["learning_rate"]) == (100, 0.001, 0.5)

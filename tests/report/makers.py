@@ -1,12 +1,14 @@
 """Run folders made up for tests of reports: configs as runs save them, curves that rise as they should."""
 
-import json
 import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
+
+from turbosvm.record_lines import line_of
+from turbosvm.seals import sealed
 
 SPEED = {"fedavg": 40.0, "fedadam": 30.0, "fedavgm": 20.0, "turbosvm": 14.0}
 HEAD: dict[str, Any] = {
@@ -84,9 +86,9 @@ def write_run(
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
     support = "turbosvm" in config["algorithm"]["name"]
-    lines = [json.dumps(record_of(number, value, support)) for number, value in enumerate(accuracies, 1)]
-    (folder / "records.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    (folder / "environment.json").write_text(json.dumps(environment or ENVIRONMENT))
+    lines = [line_of(record_of(number, value, support)) for number, value in enumerate(accuracies, 1)]
+    (folder / "records.jsonl").write_text("".join(lines))
+    (folder / "environment.json").write_text(sealed(environment or ENVIRONMENT))
     return folder
 
 

@@ -7,6 +7,7 @@ import typer
 
 from turbosvm.cli import options, sweep
 from turbosvm.errors import TurboSVMError
+from turbosvm.visible import visible
 
 
 def reproduce(
@@ -33,7 +34,7 @@ def reproduce(
 
     if table is None:
         for name, each in ready_sweeps().items():
-            typer.echo(f"{name:10} {about(each)}")
+            typer.echo(visible(f"{name:10} {about(each)}"))
         return
     file, places = find_ready(table), _parse_data(data or [])
     tasks = tasks_of(file)
