@@ -60,7 +60,7 @@ def test_what_would_hang_or_crash_is_refused_soon(name: str, parser: Any, monkey
         (f"a: {'9' * 400}", "the number 9{37}... is too large"),
         ("a: 9223372036854775808", "is too large"),
         ("a: -1e999", "the number -1e999 is too large"),
-        ("a: .nan", "'.nan' is not read"),
+        ("a: .nan", "'.nan' is not a finite number"),
         ("a: \0", r"U\+0000 in its line 1"),
         ("a: b\nc: \x1b[31m", r"U\+001B in its line 2"),
         ("a: \x9b", r"U\+009B"),

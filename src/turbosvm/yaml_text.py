@@ -39,11 +39,11 @@ _TWO_MEANINGS = re.compile(
     r"""[-+]?\.?[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][-+]?[0-9]+)?  # 010, 1_000, +5
     | [-+]?0(?:b[01_]+ | o[0-7_]+ | x[0-9a-fA-F_]+)
     | [-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?  # 1:30
-    | [-+]?\.(?:inf|Inf|INF) | \.(?:nan|NaN|NAN)  # which are no numbers to reckon with
     | [0-9]{4}-[0-9][0-9]?-[0-9][0-9]?(?:[Tt\ \t].*)?
     | yes|Yes|YES | no|No|NO | on|On|ON | off|Off|OFF""",
     re.VERBOSE,
 )
+_NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _MERGE = "\0<<"
 """What the plain key `<<` is read as, which no text can be."""
 
@@ -85,7 +85,7 @@ class _Dumper(_WRITER):  # type: ignore[misc, valid-type]
         return True
 
 
-for _like_a_number in (_REAL, _TWO_MEANINGS):
+for _like_a_number in (_REAL, _NOT_FINITE, _TWO_MEANINGS):
     _Dumper.add_implicit_resolver(
         "tag:yaml.org,2002:float", re.compile(rf"(?:{_like_a_number.pattern})\Z", _like_a_number.flags), None
     )
@@ -246,6 +246,8 @@ def _meaning(word: str) -> Any:
         if not isfinite(real := float(word)):
             raise YamlError(f"the number {_short(word)} is too large")
         return real
+    if _NOT_FINITE.fullmatch(word):
+        raise YamlError(f"'{word}' is not a finite number; put it in quotes if it is text")
     if _TWO_MEANINGS.fullmatch(word):
         raise YamlError(
             f"'{_short(word)}' is not read, as not everyone reads it as the same; write a plain decimal number, "

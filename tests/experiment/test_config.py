@@ -310,7 +310,7 @@ def test_a_value_is_what_a_person_reads_or_is_refused(assignment: str, key: str)
         resolve_config(overrides=parse_assignments([assignment]))
 
 
-@pytest.mark.parametrize("word", ["yes", "no", "on", "off", "010", "1:30", "1_000", "0x10", "0o10", "+5", ".inf"])
+@pytest.mark.parametrize("word", ["yes", "no", "on", "off", "010", "1:30", "1_000", "0x10", "0o10", "+5", "2020-01-01"])
 def test_words_that_yaml_has_two_readings_of_are_refused_wherever_they_stand(word: str) -> None:
     for key in ("rounds", "model.options.layers", "turbosvm.head.steps"):
         with pytest.raises(TurboSVMError, match=r"is not read, as not everyone reads it as the same"):

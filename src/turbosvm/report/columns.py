@@ -41,11 +41,14 @@ def read_columns(content: bytes) -> tuple[dict[str, Any], bool]:
     cut = bool(lines.pop())  # what was written ends with a line's end
     values: dict[str, list[Any]] = {name: [] for name in COLUMNS[1:]}
     there, done = set[str](), 0
-    for some in _batches(lines):
+    for some in _batches(lines) if len(content) > AT_ONCE else [lines]:
         rows = _parse(some, done)
         for name, column in values.items():
-            column += [row.get(name) for row in rows]
-        there |= {name for name in values if name not in there and any(name in row for row in rows)}
+            if any(name in row for row in rows):
+                there.add(name)
+                column += [row.get(name) for row in rows]
+            else:
+                column += [None] * len(rows)
         done += len(rows)
     columns = {name: _numbers(name, column) for name, column in values.items() if name in there}
     return {"round": np.arange(1, done + 1), **columns} if done else {}, cut
