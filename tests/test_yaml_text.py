@@ -65,6 +65,7 @@ def test_what_would_hang_or_crash_is_refused_soon(name: str, parser: Any, monkey
         ("a: b\nc: \x1b[31m", r"U\+001B in its line 2"),
         ("a: \x9b", r"U\+009B"),
         ("a: \u2028", r"U\+2028"),
+        ("a: 1\n\ufeff b: 2", r"U\+FEFF in its line 2"),
         ("a: \udc80", r"U\+DC80"),
         ('a: "\\e[31m"', r"U\+001B"),
         ('a: "\\0"', r"U\+0000"),

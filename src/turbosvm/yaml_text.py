@@ -27,7 +27,7 @@ MOST_WHOLE = 2**63
 _PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _WRITER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _WORDS = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),

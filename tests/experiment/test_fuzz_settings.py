@@ -4,6 +4,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from turbosvm.experiment.resolve import read_config, resolve_config
 from turbosvm.report.records import read_run
 from turbosvm.yaml_text import YamlError, dump_yaml, parse_yaml
 
-SECONDS, SECONDS_A_CASE = 3.0, 2.0
+SECONDS, SECONDS_A_CASE = 2.5, 2.0
 """For each of the tests, and for one text, of which the machine may do others at the time."""
 
 SWEEPS = [path.read_text() for path in sorted((Path(__file__).parents[2] / "experiments").rglob("*.yaml"))]
@@ -30,38 +31,9 @@ ASSIGNMENTS = [
     *("data.glyphs.users=20", "trackers=[mlflow]", "algorithm.body.rule=fedadam", "target=0.5", "data=glyphs"),
 ]
 WORDS = [
-    *(
-        "010",
-        "1:30",
-        "1_000",
-        "0x1F",
-        "0o17",
-        "1e-3",
-        "1E5",
-        ".5",
-        "5.",
-        "+5",
-        "-0",
-        "-0.0",
-        "1.10",
-        "1e999",
-        "9" * 400,
-    ),
+    *("010", "1:30", "1_000", "0x1F", "0o17", "1e-3", "1E5", ".5", "5.", "+5", "-0", "-0.0", "1.10", "1e999"),
     *("yes", "No", "on", "OFF", "y", "true", "True", "null", "~", "", "=", "<<", ".inf", "-.inf", ".nan", "2001-01-01"),
-    *(
-        "&a",
-        "*a",
-        "&a [*a]",
-        "{<<: *a}",
-        "!!str 1",
-        "!x y",
-        "!!python/name:os.system",
-        "? [1]",
-        "- ",
-        "- - - ",
-        "--- ",
-        "...",
-    ),
+    *("&a", "*a", "&a [*a]", "{<<: *a}", "!!str 1", "!x y", "!!python/name:os.system", "? [1]", "- ", "- - - ", "..."),
     *(
         "[" * 50,
         "{" * 50,
@@ -95,9 +67,8 @@ WORDS = [
         "\u202e",
         "\ufeff",
         "\udc80",
-        "é",
     ),
-    *("a" * 20_000, "a." * 2_000, "fedavg", "turbosvm", "glyphs", "name", "seed: 1\n", "\nseed: 1\n", "rounds: 1\n"),
+    *("9" * 400, "a" * 20_000, "a." * 2_000, "é", "fedavg", "turbosvm", "glyphs", "name", "--- ", "seed: 1\n"),
 ]
 
 
@@ -135,13 +106,13 @@ def try_all(texts: Sequence[str], attempt: Callable[[str], Any], seed: int) -> C
             attempt(text)
             counts["read"] += 1
         except TurboSVMError as error:
-            assert str(error).isprintable()
-            counts["refused"] += 1
+            counts["refused" if str(error).isprintable() else "refused in letters that cannot be seen"] += 1
         except Exception as error:
             raise AssertionError(f"{text!r} ended with {error!r}") from error
         assert time.perf_counter() - start < SECONDS_A_CASE, text
     print(f"tried {counts.total()}: {dict(counts)}")  # noqa: T201 (what a person wants to know)
-    assert min(counts["read"], counts["refused"]) > 10
+    assert set(counts) == {"read", "refused"}
+    assert min(counts.values()) > 5
     return counts
 
 
@@ -171,7 +142,9 @@ def check_meaning(text: str) -> None:
     except YamlError:
         return
     assert repr(parse_yaml(dump_yaml(value))) == repr(value)
-    if "<<" not in text and value is not None:
+    if "<<" in text or value is None:  # merged mappings are written elsewhere
+        return
+    with suppress(yaml.YAMLError):  # PyYAML's own parser knows fewer texts
         assert same_as_written(value, yaml.load(text, Loader=yaml.BaseLoader)), text
 
 
@@ -186,7 +159,7 @@ def test_configs(tmp_path: Path) -> None:
         check_meaning(text)
         config = resolve_config(file=write(tmp_path / "config.yaml", text))
         write(tmp_path / "again.yaml", config.to_yaml())
-        assert read_config(tmp_path / "again.yaml") == config
+        assert read_config(tmp_path / "again.yaml").to_yaml() == config.to_yaml()  # where tuples are lists
 
     try_all(CONFIGS, attempt, seed=0)
 
@@ -203,7 +176,7 @@ def test_assignments() -> None:
     def attempt(text: str) -> None:
         check_meaning(text.partition("=")[2])
         config = resolve_config(overrides=parse_assignments([text]))
-        assert Config.model_validate(parse_yaml(config.to_yaml())) == config
+        assert Config.model_validate(parse_yaml(config.to_yaml())).to_yaml() == config.to_yaml()
 
     try_all(ASSIGNMENTS, attempt, seed=2)
 
