@@ -86,6 +86,13 @@ ODD_FILES: dict[str, Spoil] = {
     "huge": huge,
     "not text": lambda path: path.write_bytes(b"\xff\xfe\x00a\n"),
 }
+ODD_NOTES: dict[str, tuple[Any, ...]] = {
+    "data": (5, [1], {"digest": 5}, {"task": ["femnist"]}, {"users_train": "many"}),
+    "command": (5, "turbosvm", [["x"]]),
+    "commit": (5, {}),
+    "turbosvm": ([],),
+    "device": (True,),
+}
 HOSTILE: dict[str, Spoil] = {
     **{
         f"{name} is {what}": instead(name, make) for name in (*FILES, "stopped.txt") for what, make in ODD_FILES.items()
@@ -135,13 +142,7 @@ HOSTILE: dict[str, Spoil] = {
     "an environment of a list": content("environment.json", b"[1]"),
     **{
         f"environment with {key} {value!r}": environment_with(**{key: value})
-        for key, values in {
-            "data": (5, [1], {"digest": 5}, {"task": ["femnist"]}, {"users_train": "many"}),
-            "command": (5, "turbosvm", [["x"]]),
-            "commit": (5, {}),
-            "turbosvm": ([],),
-            "device": (True,),
-        }.items()
+        for key, values in ODD_NOTES.items()
         for value in values
     },
 }
