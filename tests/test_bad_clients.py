@@ -25,7 +25,8 @@ from turbosvm.data.store import save
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.algorithm import build_algorithm
 from turbosvm.models.contract import state_of
-from turbosvm.simulation import Plan, Round, simulate
+from turbosvm.seals import unsealed
+from turbosvm.simulation import Plan, Round, begin, simulate
 from turbosvm.snapshot import pack_run, unpack
 from turbosvm.types import Moment
 
@@ -155,12 +156,8 @@ def test_failed_rounds_are_remembered_in_a_checkpoint(tiny_data: FederatedData) 
     plan = Plan(9, 4, TRAINING, max_failed_rounds=2)
     rounds = simulate(federation(spoilt), find_algorithm("fedavg"), plan)
     standing = [next(rounds) for _ in range(2)][-1].standing
-    resumed = simulate(
-        federation(spoilt),
-        find_algorithm("fedavg"),
-        plan,
-        unpack(pack_run(standing), {}, ClientMemory(0), torch.device("cpu")),
-    )
+    begun = begin(federation(spoilt), find_algorithm("fedavg"), plan)
+    resumed = simulate(federation(spoilt), find_algorithm("fedavg"), plan, unpack(pack_run(standing), {}, begun))
     assert next(resumed).standing.failed_rounds == 3
     with pytest.raises(TurboSVMError, match="3 rounds failed"):
         next(resumed)
@@ -197,7 +194,7 @@ def test_records_say_who_and_why(tiny_data: FederatedData, tmp_path: Path) -> No
     assert failures
     assert all(failure["why"].endswith("is not finite") for failure in failures)
     assert all(failure["user"] == f"user-{failure['client']}" for failure in failures)
-    assert not (result.folder / "stopped.txt").exists()
+    assert unsealed((result.folder / "ended.json").read_bytes())["stopped"] is None
     assert all(failure["client"] not in line["cohort"] for line in lines for failure in line["failures"])
 
 
@@ -250,8 +247,8 @@ def test_in_a_comparison_the_others_go_on(
     assert status == 1
     assert "fedavg seed 0 stopped: Round 1: user" in printed
     assert "fedprox seed 0 stopped: Round 1: user" in printed
-    (told,) = (tmp_path / "out").glob("*/fedavg-seed0/stopped.txt")
-    assert told.read_text().startswith("After round 0: Round 1: user 'user-")
+    (told,) = (tmp_path / "out").glob("*/fedavg-seed0/ended.json")
+    assert unsealed(told.read_bytes())["stopped"].startswith("Round 1: user 'user-")
 
 
 @pytest.mark.parametrize(

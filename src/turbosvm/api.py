@@ -28,7 +28,7 @@ from turbosvm.experiment.layers import merge_layers, named, nest
 from turbosvm.experiment.prepared import reopen_run
 from turbosvm.experiment.resolve import read_config, refuse_another, resolve_config
 from turbosvm.experiment.runner import Outcome, run_experiment, run_on
-from turbosvm.experiment.sweep import make_ready, plan_sweep, threads_for
+from turbosvm.experiment.sweep import code_of, make_ready, plan_sweep, threads_for
 from turbosvm.names import OWN
 from turbosvm.report.curves import draw_curves, save_figure
 from turbosvm.report.folder import save_report, work_out, write_report
@@ -38,6 +38,7 @@ from turbosvm.report.reading import gather
 from turbosvm.report.records import RunRecords, read_run
 from turbosvm.report.results import Results, results_of
 from turbosvm.report.tables import results_frame, summary
+from turbosvm.run_files import CONFIG
 from turbosvm.trackers.tracker import Tracker
 from turbosvm.visible import visible
 
@@ -160,6 +161,7 @@ def resume(
     *,
     data: str | Path | FederatedData | None = None,
     model: nn.Module | None = None,
+    trust_code: str | Iterable[str] = (),
     on_record: Callable[[dict[str, Any]], None] | None = None,
 ) -> Result:
     """Go on with a saved run from its newest checkpoint; its records then equal those of a run that was never stopped.
@@ -168,12 +170,14 @@ def resume(
         folder: a run's folder, as `run` saved it.
         data: your own, where the run was made with data of your own; or where data that was named is now.
         model: your own, where the run was made with a model of your own.
+        trust_code: modules that the run's model may come from where its folder names 'module:Class'; their code is run.
         on_record: called with each further round's record.
     """
     if isinstance(data, str | Path):
-        named_before = read_config(Path(folder) / "config.yaml").data
+        named_before = read_config(Path(folder) / CONFIG).data
         data = build_data(named_before.model_copy(update={"name": str(data)}))
-    prepared = reopen_run(Path(folder), data, model)
+    trusted = {trust_code} if isinstance(trust_code, str) else set(trust_code)
+    prepared = reopen_run(Path(folder), data, model, trusted=trusted)
     result, sentences = _result(run_on(prepared, on_record))
     for sentence in sentences:
         warnings.warn(visible(sentence), stacklevel=2)
@@ -282,7 +286,8 @@ def sweep(
     root = Path(out) / made.name
     planned = plan_sweep(made, root)
     failed: dict[str, str] = {}
-    for ended in carry_out_runs(make_ready(planned), jobs, engine, lambda _: lambda _: None, lambda: None):
+    trusted = code_of(planned)
+    for ended in carry_out_runs(make_ready(planned), jobs, engine, lambda _: lambda _: None, lambda: None, trusted):
         if ended.interrupted:
             raise KeyboardInterrupt
         if ended.failed:

@@ -194,6 +194,11 @@ def completed(part: Mapping[str, Tensor], rest: Mapping[str, Tensor]) -> Mapping
     return {**part, **rest}
 
 
+def in_order(values: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """The same tensors in the order of others of these names, so that whoever sums over them gets the same bits."""
+    return values if list(values) == list(like) else {name: values[name] for name in like}
+
+
 def nbytes(*groups: Mapping[str, Tensor]) -> int:
     """Bytes that sending these tensors takes, uncompressed."""
     return sum(

@@ -2,8 +2,10 @@
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from pydantic_core import from_json
 
@@ -16,15 +18,27 @@ MOST_BYTES = 2**28
 
 def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
     """Return what is in a file; one that may never end (a pipe, a device), or is too large, is refused."""
-    with cannot_read(path):
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
-        with os.fdopen(handle, "rb") as file:
-            about = os.fstat(file.fileno())
-            if not stat.S_ISREG(about.st_mode):
-                raise TurboSVMError(f"Cannot read '{path}': it is not a regular file.")
-            if about.st_size > most:
-                raise TurboSVMError(f"Cannot read '{path}': it has {about.st_size:,} bytes; at most {most:,} are read.")
-            return file.read(most)
+    with cannot_read(path), open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise TurboSVMError(f"Cannot read '{path}': it has {size:,} bytes; at most {most:,} are read.")
+        return file.read(size)
+
+
+@contextmanager
+def open_regular(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to read; pipes, devices and folders are refused, without waiting for them."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        regular = stat.S_ISREG(os.fstat(handle).st_mode)
+    except BaseException:
+        os.close(handle)
+        raise
+    if not regular:
+        os.close(handle)
+        raise TurboSVMError(f"Cannot read '{path}': it is not a regular file.")
+    with os.fdopen(handle, "rb") as file:
+        yield file
 
 
 def parse_json(content: bytes) -> Any:

@@ -1,7 +1,9 @@
 """Files that are whole or absent: everything is written beside its place first and moved there in one step."""
 
+import hashlib
 import itertools
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -47,6 +49,32 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of what is in a file."""
+    with cannot_read(path), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def temporary_files(folder: Path, name: re.Pattern[str]) -> list[Path]:
+    """What `write_atomically` left of files of such names when it was killed."""
+    with cannot_read(folder):
+        found = [(path, _TEMPORARY.fullmatch(path.name)) for path in folder.iterdir()]
+    return [path for path, match in found if match and name.fullmatch(match[1])]
+
+
+_TEMPORARY = re.compile(r"\.(.+)\.[a-z0-9_]{8}")
+
+
+def refuse_unwritable(folder: Path) -> None:
+    """Refuse a folder in which nothing can be made, before any work is done for it; nothing is written."""
+    there = next(place for place in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(place))
+    with cannot_write("folder", folder):
+        if not there.is_dir():
+            raise NotADirectoryError(20, f"'{there}' is not a folder")
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise PermissionError(13, f"nothing can be written in '{there}'")
 
 
 def sync_folder(folder: Path) -> None:

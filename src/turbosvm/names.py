@@ -6,6 +6,8 @@ OWN = "(own) "
 """In front of the names of data and models that were handed over in Python, and that no config can bring back."""
 HOW = ("device", "threads", "engine", "client_memory_mb", "checkpoint_every", "trackers")
 """Settings that say how a run is computed, not what."""
+CHANGES_NO_BIT = ("client_memory_mb", "checkpoint_every", "trackers")
+"""Those of them that no number depends on, not even in its last bit."""
 
 
 def refuse_own(name: str, argument: str) -> None:

@@ -6,9 +6,10 @@ What a client keeps is a part of its own, since few of them change in a round.
 from collections.abc import Mapping
 
 import torch
+from torch import Tensor
 
+from turbosvm.blocks import in_order
 from turbosvm.clients.memory import ClientMemory
-from turbosvm.errors import TurboSVMError
 from turbosvm.grouping import grouped, ungrouped
 from turbosvm.simulation import Standing
 from turbosvm.types import ModelState, ServerState, Weights
@@ -39,19 +40,67 @@ def pack_client(memory: ClientMemory, client: int) -> Weights:
     return grouped(memory.recall(client, torch.device("cpu")))
 
 
-def unpack(run: Weights, clients: Mapping[int, Weights], memory: ClientMemory, device: torch.device) -> Standing:
-    """Return the standing that was packed; the clients' part of it is put into a memory."""
+def unpack(run: Weights, clients: Mapping[int, Weights], begun: Standing) -> Standing:
+    """Return the standing that was packed, where a run that has `begun` so goes on from.
+
+    Numbers come in the order that they have there, so that sums over them are the same to the last bit.
+    """
+    device = next(iter(begun.model.parameters.values())).device
     groups = {
         group: {name: value.to(device) for name, value in weights.items()} for group, weights in ungrouped(run).items()
     }
     if "counts" not in groups or "parameters" not in groups:
-        raise TurboSVMError("These tensors are not a snapshot of a run: its counts or its parameters are missing.")
-    shared = {group.removeprefix(_SHARED): weights for group, weights in groups.items() if group.startswith(_SHARED)}
+        raise ValueError("these tensors are not a snapshot of a run: its counts or its parameters are missing")
+    first = begun.server
+    shared = {part: _in_order(groups.get(f"{_SHARED}{part}", {}), own) for part, own in first.shared.items()}
     counts = groups["counts"]
     return Standing(
-        int(counts["round"]),
-        int(counts["failed_rounds"]),
-        ModelState(groups["parameters"], groups.get("buffers", {})),
-        ServerState(groups.get("body", {}), groups.get("head", {}), shared),
-        memory.keeping({client: ungrouped(weights) for client, weights in clients.items()}),
+        _whole(counts["round"]),
+        _whole(counts["failed_rounds"]),
+        ModelState(
+            _in_order(groups["parameters"], begun.model.parameters),
+            _in_order(groups.get("buffers", {}), begun.model.buffers),
+        ),
+        ServerState(
+            _in_order(groups.get("body", {}), first.body), _in_order(groups.get("head", {}), first.head), shared
+        ),
+        begun.memory.keeping({client: ungrouped(weights) for client, weights in clients.items()}),
     )
+
+
+def refuse_misfits(standing: Standing, begun: Standing, number: int) -> None:
+    """Refuse numbers that cannot be those of a run that has `begun` so, after that round.
+
+    Raises:
+        ValueError: names, shapes or types differ.
+    """
+    if standing.round != number or not 0 <= standing.failed_rounds <= number:
+        raise ValueError(f"it is of round {standing.round}, with {standing.failed_rounds} that failed")
+    pairs = [
+        ("parameters", standing.model.parameters, begun.model.parameters),
+        ("buffers", standing.model.buffers, begun.model.buffers),
+        ("the server's state of the body", standing.server.body, begun.server.body),
+        ("the server's state of the head", standing.server.head, begun.server.head),
+        *(
+            (f"what is shared for {part}", standing.server.shared[part], own)
+            for part, own in begun.server.shared.items()
+        ),
+    ]
+    for what, found, expected in pairs:
+        if _forms(found) != _forms(expected):
+            raise ValueError(f"{what} do not fit the model and the algorithm")
+
+
+def _in_order(found: Weights, like: Weights) -> Weights:
+    """The same in the order of others, where they have the same names."""
+    return in_order(found, like) if set(found) == set(like) else found
+
+
+def _whole(count: Tensor) -> int:
+    if count.shape != () or count.dtype != torch.int64:
+        raise ValueError("a count is not a whole number")
+    return int(count)
+
+
+def _forms(weights: Weights) -> dict[str, tuple[torch.dtype, torch.Size]]:
+    return {name: (value.dtype, value.shape) for name, value in weights.items()}

@@ -17,8 +17,9 @@ from tests.conftest import turbosvm
 from turbosvm.data import store
 from turbosvm.data.federated import FederatedData
 from turbosvm.experiment import runner
-from turbosvm.experiment.folder import record_of
-from turbosvm.experiment.prepared import is_finished
+from turbosvm.experiment.ending import is_finished
+from turbosvm.experiment.recorded import record_of
+from turbosvm.seals import sealed
 
 OWN_MODELS = """
 import torch
@@ -42,6 +43,7 @@ def own_files(tiny_data: FederatedData, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("COLUMNS", "200")
 
 
+TRUST = ("--trust-code", "own_cli_models")
 OWN = ("--data", "blobs", "--model", "own_cli_models:Net", "--head", "layers.2", "--rounds", "4")
 
 
@@ -141,7 +143,7 @@ def test_settings_from_a_file(tmp_path: Path) -> None:
             ("run", "fedavg", "--preset", "celeba", "--data", "glyphs"),
             "Model CelebaCNN cannot take inputs of shape [2, 1, 28",
         ),
-        (("run", "fedavg", *OWN, "--out", "blobs/labels.npy"), "Cannot write folder 'blobs/labels.npy/"),
+        (("run", "fedavg", *OWN, "--out", "blobs/labels.npy"), "Cannot write folder 'blobs/labels.npy'"),
         (("compare", "fedavg", "--seeds", "one"), "Seeds 'one' are not whole numbers"),
         (("data", "make", "--users", "0"), "Glyphs need users of at least 1, not 0."),
     ],
@@ -227,7 +229,7 @@ def test_resume_finishes_what_was_stopped_and_what_had_not_begun(
     assert not (root / "fedavgm-seed0" / "records.jsonl").exists()
     shown = capsys.readouterr().out
     assert shown.index("Stopped; what there is so far:") < shown.index("algorithm")
-    assert turbosvm("resume", str(root)) == 0
+    assert turbosvm("resume", str(root), *TRUST) == 0
     shown = capsys.readouterr().out
     assert shown.count("users train") == 1
     assert "fedavg seed 0 goes on after round 3 of 6\n" in shown
@@ -238,7 +240,7 @@ def test_resume_finishes_what_was_stopped_and_what_had_not_begun(
     assert (root / "table.md").is_file()
     for name in ("fedavg-seed0", "fedavgm-seed0"):
         assert len((root / name / "records.jsonl").read_text().splitlines()) == 6
-    assert turbosvm("resume", str(root / "fedavg-seed0")) == 0
+    assert turbosvm("resume", str(root / "fedavg-seed0"), *TRUST) == 0
     before, table = capsys.readouterr().out.split("algorithm")
     assert "fedavg seed 0: finished before" in before
     assert "fedavgm" in table  # the comparison's, of all its runs
@@ -261,12 +263,14 @@ def test_resume_looks_deep_and_takes_several_folders(tmp_path: Path, capsys: pyt
         (run / "model.safetensors").unlink()
         shutil.rmtree(run / "checkpoints")
     capsys.readouterr()
-    assert turbosvm("resume", str(runs["one"]), "all/two") == 0
+    assert turbosvm("resume", str(runs["one"]), str(runs["two"].parent), *TRUST) == 0
     shown = capsys.readouterr().out
     assert shown.count("There is no checkpoint to go on from; it began again with its first round.") == 2
     assert shown.index("no checkpoint to go on from") < shown.index("round 1/2")
     assert [is_finished(runs[name]) for name in ("one", "two", "three")] == [True, True, False]
-    assert turbosvm("resume", "all") == 0
+    assert turbosvm("resume", "all", *TRUST) == 1  # nobody has named what is only found somewhere below
+    assert "has the model 'own_cli_models:Net', whose code would be run" in capsys.readouterr().out
+    assert turbosvm("resume", str(runs["three"]), *TRUST) == 0
     assert is_finished(runs["three"])
 
 
@@ -278,12 +282,18 @@ def test_resume_goes_on_past_what_is_broken(tmp_path: Path, capsys: pytest.Captu
     (root / "fedavg-seed0" / "config.yaml").write_text("rounds: [\n")
     (root / "fedavgm-seed0" / "environment.json").write_text("{")
     capsys.readouterr()
-    assert turbosvm("resume", str(root)) == 1
+    assert turbosvm("resume", str(root), *TRUST) == 1
     shown = " ".join(capsys.readouterr().out.split())
     assert "fedavg-seed0/config.yaml" in shown
     assert "fedavgm-seed0/environment.json" in shown
     assert is_finished(root / "fedadam-seed0")
     assert turbosvm("resume", str(root / "fedavgm-seed0")) == 2
+
+
+def plan_as_one(root: Path) -> None:
+    """As if the runs in a folder had been planned together: whoever names the folder then names them."""
+    runs = {path.name: (path / "config.yaml").read_text() for path in root.iterdir()}
+    (root / "plan.json").write_text(sealed({"format": "turbosvm plan 1", "complete": True, "runs": runs}))
 
 
 def test_resume_does_not_average_what_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -293,8 +303,9 @@ def test_resume_does_not_average_what_differs(tmp_path: Path, capsys: pytest.Cap
     Path("both").mkdir()
     for path in Path("all").glob("*/*/fedavg-seed*"):
         path.rename(Path("both") / path.name)
+    plan_as_one(Path("both"))
     capsys.readouterr()
-    assert turbosvm("resume", "both") == 0
+    assert turbosvm("resume", "both", *TRUST) == 0
     shown = capsys.readouterr().out
     assert "fedavg learning_rate=0.1" in shown
     assert "fedavg learning_rate=0.5" in shown
@@ -309,9 +320,10 @@ def test_resume_counts_a_seed_once_and_keeps_data_apart(tmp_path: Path, capsys: 
         path.rename(Path("both") / path.parts[1])
     for path in Path("both").iterdir():
         (path / "model.safetensors").unlink()
+    plan_as_one(Path("both"))
     (tmp_path / "blobs").rename(tmp_path / "moved")
     capsys.readouterr()
-    assert turbosvm("resume", "both", "--data", str(tmp_path / "moved")) == 0
+    assert turbosvm("resume", "both", "--data", str(tmp_path / "moved"), *TRUST) == 0
     shown = capsys.readouterr().out
     assert "blobs max_samples=6: rounds to target" in shown
     assert "blobs max_samples=5: rounds to target" in shown

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tests.conftest import turbosvm
-from tests.report.makers import ENVIRONMENT, config_of, write_run
+from tests.report.makers import ENVIRONMENT, config_of, end_run, write_run
 from turbosvm.cli.progress import RoundsDisplay, making, share_of
 from turbosvm.cli.terminal import print_cells, print_table, say
 from turbosvm.seals import sealed
@@ -79,7 +79,7 @@ def test_a_report_shows_names_and_folders_so_that_they_do_nothing(
         config = config_of("=1+1\u202e", data="(own) \u2066[bold]x", seed=seed)
         folder = write_run(tmp_path / "runs" / f"{seed}\x1b[2J\udc80", config, [0.5])
         (folder / "environment.json").write_text(sealed({**ENVIRONMENT, "commit": "-\x1b", "device": "@x"}))
-        (folder / "stopped.txt").write_text("\x1b]0;title\x07")
+        end_run(folder, "\x1b]0;title\x07")
     write_run(tmp_path / "runs" / "bad\x1b\n\udcff", config_of(), [0.5]).joinpath("records.jsonl").write_text("\x1b\n")
     assert turbosvm("report", "runs") == 0
     shown = capsys.readouterr().out

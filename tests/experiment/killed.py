@@ -6,7 +6,8 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
-from turbosvm.experiment.prepared import plan_of, plan_run, prepare_run, reopen_run
+from turbosvm.experiment.planning import plan_runs
+from turbosvm.experiment.prepared import plan_of, prepare_run, reopen_run
 from turbosvm.experiment.resolve import resolve_config
 from turbosvm.experiment.runner import run_on
 
@@ -22,7 +23,8 @@ SETTINGS: dict[str, Any] = {
 def plan(root: Path, algorithm: str) -> Path:
     """Make the folder of a small run."""
     config = resolve_config(overrides={**SETTINGS, "algorithm": algorithm})
-    return plan_run(plan_of(prepare_run(config)), root)
+    (path,) = plan_runs(root, [plan_of(prepare_run(config))])
+    return path
 
 
 def go_on(folder: Path, ready: Any, call: str | None = None, times: int = 0) -> None:

@@ -18,17 +18,20 @@ import torch
 import turbosvm
 from tests.conftest import tiny_net
 from tests.experiment import killed
-from turbosvm.clients.memory import ClientMemory
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment import checkpoints as module
-from turbosvm.experiment.checkpoints import Checkpoints
+from turbosvm.experiment.checkpoints import Checkpoints, Owner
 from turbosvm.experiment.config import Config
-from turbosvm.experiment.folder import Record, RunFolder, last_record, recorded
-from turbosvm.experiment.prepared import is_finished, reopen_run
+from turbosvm.experiment.ending import is_finished
+from turbosvm.experiment.folder import RunFolder
+from turbosvm.experiment.prepared import begin_at, checkpoints_of, reopen_run
+from turbosvm.experiment.recorded import Record, last_record, recorded
 from turbosvm.experiment.resolve import resolve_config
 from turbosvm.experiment.runner import Outcome, run_experiment, run_on
-from turbosvm.files import write_atomically
+from turbosvm.files import cannot_read, write_atomically
+from turbosvm.record_lines import line_of
+from turbosvm.seals import sealed, unsealed
 
 CPU = torch.device("cpu")
 KILLS = 30
@@ -120,7 +123,7 @@ def test_a_finished_run_without_checkpoints_is_not_done_again(tiny_data: Federat
     assert outcome.records == whole.records
     assert torch.equal(outcome.module.get_parameter("head.weight"), whole.module.get_parameter("head.weight"))
     assert (whole.folder / "records.jsonl").stat().st_mtime_ns == before
-    RunFolder.reopen(whole.folder).close(None)  # it has been let go of
+    RunFolder.reopen(whole.folder).release()  # it has been let go of
 
 
 def test_a_run_that_failed_stays_as_long_as_it_was_and_is_not_finished(
@@ -137,7 +140,7 @@ def test_a_run_that_failed_stays_as_long_as_it_was_and_is_not_finished(
         assert len(recorded(first.folder)) == 3
         assert not is_finished(first.folder)
     anew = reopen_run(first.folder, tiny_data, tiny_net(), retry=True)
-    assert (anew.records, anew.standing, anew.notes, anew.stopped) == ((), None, (), None)
+    assert (anew.records, anew.standing, anew.notes, anew.ending) == ((), None, (), None)
     seen: list[int] = []
     assert run_on(anew, lambda record: seen.append(record["round"])).stopped == first.stopped
     assert seen == [1, 2, 3]
@@ -148,7 +151,7 @@ def test_a_run_in_which_nothing_was_merged_is_not_finished(tiny_data: FederatedD
     outcome = run_experiment(diverging, tiny_data, tiny_net(), tmp_path)
     assert outcome.folder
     assert str(outcome.stopped).startswith("Nothing was merged in any of its 2 rounds (")
-    assert (outcome.folder / "stopped.txt").read_text().startswith("After round 2: Nothing was merged")
+    assert json.loads((outcome.folder / "ended.json").read_text())["stopped"] == outcome.stopped
     assert not is_finished(outcome.folder)
     assert finish(outcome.folder, tiny_data).stopped == outcome.stopped
 
@@ -158,18 +161,18 @@ def test_a_damaged_model_of_a_finished_run_is_told_of(tiny_data: FederatedData, 
     assert folder
     whole = (folder / "model.safetensors").read_bytes()
     truncate(folder / "model.safetensors")
-    with pytest.raises(TurboSVMError, match=r"model.safetensors' is damaged .*; without that file, the run makes it"):
-        finish(folder, tiny_data)
-    (folder / "model.safetensors").unlink()
-    finish(folder, tiny_data)
-    assert (folder / "model.safetensors").read_bytes() == whole
+    assert not is_finished(folder)
+    outcome = finish(folder, tiny_data)
+    assert "model.safetensors' is damaged: it is not what was written." in outcome.notes[0]
+    assert (folder / "model.safetensors").read_bytes() == whole  # from the last checkpoint
+    assert is_finished(folder)
 
 
 @pytest.mark.parametrize("length", [10, 2**16 - 1, 2**16, 2**18, 3 * 2**20])
 def test_the_last_record_is_found_however_long_it_is(length: int, tmp_path: Path) -> None:
     for before in (b"", b'{"round": 1}\n', b"x" * length + b"\n"):
-        record = json.dumps({"round": 2, "cohort": "x" * length})
-        (tmp_path / "records.jsonl").write_bytes(before + record.encode() + b"\n")
+        record = line_of({"round": 2, "cohort": "x" * length, "failures": [], "failed": None})
+        (tmp_path / "records.jsonl").write_bytes(before + record.encode())
         found = last_record(tmp_path)
         assert found
         assert len(found["cohort"]) == length
@@ -187,11 +190,12 @@ def test_what_cannot_be_read_is_not_taken_for_damage(
     folder = halved(tiny_data, tmp_path)
     before = {path.name for path in (folder / "checkpoints").iterdir()}
 
-    def failing(path: Path) -> bytes:
-        raise OSError(5, "Input/output error")
+    def failing(path: Path, most: int = 0) -> bytes:
+        with cannot_read(path):
+            raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_bytes", failing)
+        patch.setattr(module, "read_bounded", failing)
         with pytest.raises(TurboSVMError, match=r"Cannot read '.*': Input/output error"):
             reopen_run(folder, tiny_data, tiny_net())
     assert {path.name for path in (folder / "checkpoints").iterdir()} == before
@@ -232,6 +236,10 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "a client less": (
         "round-000000003.json",
         lambda path: path.write_text(json.dumps({**json.loads(path.read_text()), "clients": {}})),
+    ),
+    "another round": (
+        "round-000000003.json",
+        lambda path: path.write_text(sealed({**unsealed(path.read_bytes()), "records": "0" * 64})),
     ),
     "another format": ("round-000000003.json", lambda path: path.write_text('{"format": "checkpoint 99"}')),
     "empty": ("round-000000003.json", lambda path: path.write_text("")),
@@ -311,12 +319,13 @@ def test_none_is_written_where_none_is_wanted(tiny_data: FederatedData, tmp_path
 
 
 def test_by_themselves_they_take_little_of_the_time(tiny_data: FederatedData, tmp_path: Path) -> None:
-    standing = reopen_run(halved(tiny_data, tmp_path), tiny_data, tiny_net()).standing
+    prepared = reopen_run(halved(tiny_data, tmp_path), tiny_data, tiny_net())
+    standing = prepared.standing
     assert standing
     now = 0.0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "perf_counter", lambda: now)
-        automatic = Checkpoints(tmp_path / "automatic", None)
+        automatic = Checkpoints(tmp_path / "automatic", None, Owner({}, None))
         due = []
         ordinary = write_atomically
 
@@ -331,7 +340,7 @@ def test_by_themselves_they_take_little_of_the_time(tiny_data: FederatedData, tm
             if automatic.due(1):
                 due.append(now)
                 automatic._round = None
-                automatic.write(standing)
+                automatic.write(standing, "")
     assert due[0] == 5
     assert all(40 <= two - one <= 44 for one, two in itertools.pairwise(due))  # two files, a second each
 
@@ -350,7 +359,10 @@ def test_a_full_disk_costs_a_checkpoint_not_the_run(
     assert len(outcome.records) == 6
     told = [note for note in outcome.notes if "no checkpoint of some rounds" in note and "No space left" in note]
     assert len(told) == 1  # of three
-    found = Checkpoints(folder / "checkpoints", 1).latest(6, ClientMemory(0), CPU)
+    folder_of = reopen_run(folder, tiny_data, tiny_net())
+    assert folder_of.ending
+    assert folder_of.folder
+    found = checkpoints_of(folder_of, folder_of.folder).latest(folder / "records.jsonl", 6, begin_at(folder_of))
     assert found.standing is not None
     assert found.standing.round == 3
     assert not [path for path in (folder / "checkpoints").iterdir() if path.name.startswith(".")]
@@ -362,11 +374,11 @@ def test_a_run_that_could_not_write_its_records_goes_on_later(tiny_data: Federat
     prepared = reopen_run(folder, tiny_data, tiny_net())
     ordinary = RunFolder.begin
 
-    def on_a_full_disk(self: RunFolder, records: Any = ()) -> None:
-        ordinary(self, records)
+    def on_a_full_disk(self: RunFolder, done: int = 0) -> None:
+        ordinary(self, done)
         assert self._records
         self._records.close()
-        self._records = Path("/dev/full").open("a")  # noqa: SIM115 (the folder closes it)
+        self._records = Path("/dev/full").open("ab")  # noqa: SIM115 (the folder closes it)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RunFolder, "begin", on_a_full_disk)
@@ -390,9 +402,9 @@ def test_a_folder_that_cannot_be_written_into_is_told_of(tiny_data: FederatedDat
 
 def test_other_data_than_before_is_refused(tiny_data: FederatedData, tmp_path: Path) -> None:
     folder = halved(tiny_data, tmp_path)
-    about = json.loads((folder / "environment.json").read_text())
+    about = unsealed((folder / "environment.json").read_bytes())
     about["data"]["samples_train"] += 1
-    (folder / "environment.json").write_text(json.dumps(about))
+    (folder / "environment.json").write_text(sealed(about))
     with pytest.raises(TurboSVMError, match=r"was run on other data than .*: samples_train differ"):
         reopen_run(folder, tiny_data, tiny_net())
     with pytest.raises(TurboSVMError, match=r"is not a run's folder: there is no config\.yaml in it"):
@@ -408,7 +420,9 @@ def test_another_config_than_before_is_refused(tiny_data: FederatedData, tmp_pat
     (folder / "config.yaml").write_text(text.replace("client_memory_mb: 1024", "client_memory_mb: 7"))
     assert len(reopen_run(folder, tiny_data, tiny_net()).records) == 3  # which says how, not what
     (folder / "config.yaml").write_text(text.replace("seed: 0\ntarget", "seed: 1\ntarget"))
-    with pytest.raises(TurboSVMError, match=r"config.yaml' has been changed since the run began"):
+    with pytest.raises(
+        TurboSVMError, match=r"config.yaml' has been changed since the run was planned: seed is 1, it was"
+    ):
         reopen_run(folder, tiny_data, tiny_net())
 
 

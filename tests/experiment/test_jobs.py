@@ -15,23 +15,23 @@ import pytest
 import yaml
 
 from tests.conftest import turbosvm
-from tests.experiment.sweeps import planned, sweep, sweep_settings, timeless, unwatched
+from tests.experiment.sweeps import TRUSTED, do, planned, sweep, sweep_settings, timeless, unwatched
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment import jobs
+from turbosvm.experiment.ending import is_finished
 from turbosvm.experiment.grid import read_sweep
 from turbosvm.experiment.jobs import Cluster, in_processes, needs_of, on_ray, one_by_one
-from turbosvm.experiment.prepared import is_finished
-from turbosvm.experiment.sweep import do_run, plan_sweep
+from turbosvm.experiment.sweep import plan_sweep
 
 pytestmark = pytest.mark.usefixtures("sweep_files")
 
 
 def test_processes_do_what_one_process_does(tmp_path: Path) -> None:
     alone = planned(sweep(), tmp_path / "alone")
-    list(one_by_one([run.path for run in alone], unwatched))
+    list(one_by_one([run.path for run in alone], unwatched, TRUSTED))
     looks = []
     side = planned(sweep(), tmp_path / "side")
-    ends = list(in_processes([run.path for run in side], 2, lambda: looks.append(1)))
+    ends = list(in_processes([run.path for run in side], 2, lambda: looks.append(1), TRUSTED))
     assert {ended.path for ended in ends} == {run.path for run in side}
     assert looks
     for one, two in zip(alone, side, strict=True):
@@ -43,7 +43,7 @@ def test_processes_do_what_one_process_does(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_ray_does_what_one_process_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     alone = planned(sweep(), tmp_path / "alone")
-    list(one_by_one([run.path for run in alone], unwatched))
+    list(one_by_one([run.path for run in alone], unwatched, TRUSTED))
     content = {"set": {**sweep_settings("Net"), "evaluate_every": 1}, "grid": {"algorithm": ["fedavg", "turbosvm"]}}
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump({**content, "name": "cluster", "preset": "glyphs"}))
     assert turbosvm("sweep", "cluster.yaml", "--engine", "ray", "--jobs", "2", "--out", "out") == 0
@@ -87,12 +87,12 @@ def test_a_process_that_dies_takes_no_other_run_with_it(tmp_path: Path) -> None:
     (tmp_path / "deadly").touch()
     good = planned(sweep(), tmp_path / "good")
     bad = planned(sweep("Deadly", grid={"algorithm": ["fedavg"]}), tmp_path / "bad")
-    ends = {ended.path: ended for ended in in_processes([run.path for run in (*bad, *good)], 2, lambda: None)}
+    ends = {ended.path: ended for ended in in_processes([run.path for run in (*bad, *good)], 2, lambda: None, TRUSTED)}
     assert "its process died" in str(ends[bad[0].path].failed)
     assert len(ends) == 5
     assert all(is_finished(run.path) for run in good)
     (tmp_path / "deadly").unlink()
-    assert do_run(bad[0].path).failed is None
+    assert do(bad[0]).failed is None
 
 
 def begin_long_sweep(folder: Path, jobs: str) -> "subprocess.Popen[str]":

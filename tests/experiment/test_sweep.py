@@ -1,6 +1,5 @@
 """Sweeps: done runs are skipped, others go on, failed ones are tried again."""
 
-import json
 import platform
 import shutil
 from dataclasses import replace
@@ -12,17 +11,19 @@ import yaml
 
 import turbosvm as package
 from tests.conftest import turbosvm
-from tests.experiment.sweeps import planned, sweep, sweep_settings, timeless, unwatched
+from tests.experiment.sweeps import TRUSTED, do, planned, sweep, sweep_settings, timeless, unwatched
 from turbosvm.data import store
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
-from turbosvm.experiment.folder import RunFolder, recorded
+from turbosvm.experiment.folder import RunFolder
 from turbosvm.experiment.grid import Changes, read_sweep
 from turbosvm.experiment.jobs import one_by_one
 from turbosvm.experiment.prepared import adopt, reopen_run
+from turbosvm.experiment.recorded import recorded
 from turbosvm.experiment.runner import run_on
-from turbosvm.experiment.sweep import Ended, do_run, make_ready, plan_sweep
+from turbosvm.experiment.sweep import Ended, make_ready, plan_sweep
 from turbosvm.files import write_atomically
+from turbosvm.seals import sealed, unsealed
 
 pytestmark = pytest.mark.usefixtures("sweep_files")
 
@@ -32,7 +33,7 @@ def test_runs_have_the_same_folders_each_time(tmp_path: Path) -> None:
     assert [run.path for run in plan_sweep(sweep(), tmp_path / "out")] == [run.path for run in runs]
     assert len({run.path for run in runs}) == 4
     assert not any(run.done for run in runs)
-    ends = list(one_by_one([run.path for run in runs], unwatched))
+    ends = list(one_by_one([run.path for run in runs], unwatched, TRUSTED))
     assert [ended.failed for ended in ends] == [None] * 4
     assert all(run.done for run in runs)
     assert not any((run.path / "checkpoints").exists() for run in runs)
@@ -43,11 +44,11 @@ def test_runs_have_the_same_folders_each_time(tmp_path: Path) -> None:
 def test_a_run_that_fails_is_told_of_and_tried_again(tmp_path: Path) -> None:
     (tmp_path / "faulty").touch()
     runs = planned(sweep("Faulty", set={**sweep_settings("Faulty"), "on_bad_client": "abort"}), tmp_path / "out")
-    ends = list(one_by_one([run.path for run in runs], unwatched))
+    ends = list(one_by_one([run.path for run in runs], unwatched, TRUSTED))
     assert all("all gone" in str(ended.failed) for ended in ends)
     assert not any(run.done for run in runs)
     (tmp_path / "faulty").unlink()
-    assert [do_run(run.path).failed for run in runs] == [None] * 4
+    assert [do(run).failed for run in runs] == [None] * 4
     assert all(run.done for run in runs)
 
 
@@ -56,7 +57,7 @@ def test_a_run_that_diverges_fails_each_time(tmp_path: Path) -> None:
     (run,) = planned(sweep(set=settings, grid={"client.learning_rate": [1e30]}), tmp_path / "out")
     for _ in range(2):
         assert not run.done
-        assert "1 round" in str(do_run(run.path).failed)
+        assert "1 round" in str(do(run).failed)
     assert not run.done
 
 
@@ -65,14 +66,14 @@ def test_what_failed_for_good_begins_again(every: int, tmp_path: Path, capsys: p
     (tmp_path / "faulty").touch()
     settings = {**sweep_settings("Faulty"), "max_failed_rounds": 1, "rounds": 5, "checkpoint_every": every}
     (run,) = planned(sweep(set=settings, grid={"seed": [0]}), tmp_path / "out")
-    assert "2 rounds failed" in str(do_run(run.path).failed)
+    assert "2 rounds failed" in str(do(run).failed)
     assert (run.state, run.rounds_left) == ("failed", 5)
-    assert turbosvm("resume", str(run.path)) == 1
+    assert turbosvm("resume", str(run.path), "--trust-code", *TRUSTED) == 1
     shown = capsys.readouterr().out
     assert "fedavg seed 0 stopped before, after round 2, and stays as it is" in shown
     assert "fedavg seed 0 stopped: 2 rounds failed (max_failed_rounds is 1). Round 2: " in shown
     (tmp_path / "faulty").unlink()
-    assert do_run(run.path).failed is None
+    assert do(run).failed is None
     assert [record["failed"] for record in recorded(run.path)] == [None] * 5
 
 
@@ -84,10 +85,10 @@ def test_what_failed_with_rounds_left_goes_on_from_its_checkpoint(tmp_path: Path
         if record["round"] == 2:
             (tmp_path / "faulty").touch()
 
-    assert "all gone" in str(do_run(run.path, spoil).failed)
+    assert "all gone" in str(do(run, spoil).failed)
     (tmp_path / "faulty").unlink()
     seen: list[int] = []
-    assert do_run(run.path, lambda record: seen.append(record["round"])).failed is None
+    assert do(run, lambda record: seen.append(record["round"])).failed is None
     assert seen == [3, 4]
 
 
@@ -107,11 +108,11 @@ def test_a_run_in_which_nothing_was_merged_has_failed(tmp_path: Path, capsys: py
 def test_a_run_at_work_is_called_so(tmp_path: Path) -> None:
     first, *others = planned(sweep(), tmp_path / "out")
     with pytest.raises(ZeroDivisionError):
-        run_on(reopen_run(first.path), lambda record: 1 // (2 - record["round"]))
+        run_on(reopen_run(first.path, trusted=TRUSTED), lambda record: 1 // (2 - record["round"]))
     assert first.state == "stopped after round 2"
     at_work = RunFolder.reopen(first.path)
     assert [run.state for run in (first, *others)] == ["at work", "to do", "to do", "to do"]
-    at_work.close(None)
+    at_work.release()
     assert first.state == "stopped after round 2"
 
 
@@ -134,13 +135,13 @@ def test_what_was_planned_but_not_begun_takes_new_settings(tmp_path: Path) -> No
 def test_an_unfinished_run_goes_on_with_its_data_elsewhere_and_computes_as_it_began(tmp_path: Path) -> None:
     (before, *_) = planned(sweep(), tmp_path / "out")
     with pytest.raises(ZeroDivisionError):
-        run_on(reopen_run(before.path), lambda record: 1 // (2 - record["round"]))
+        run_on(reopen_run(before.path, trusted=TRUSTED), lambda record: 1 // (2 - record["round"]))
     (tmp_path / "blobs").rename(tmp_path / "moved")
     settings = {**sweep_settings("Net"), "data": "moved", "evaluate_every": 1, "threads": 2, "checkpoint_every": 7}
     (after, *_) = planned(sweep(set=settings), tmp_path / "out")
     assert after.path == before.path
     assert not after.done
-    assert do_run(after.path).failed is None
+    assert do(after).failed is None
     kept = (after.path / "config.yaml").read_text()
     assert "threads: 1\n" in kept  # other threads sum in another order
     assert "checkpoint_every: 7\n" in kept
@@ -163,10 +164,10 @@ def test_a_run_whose_model_could_not_be_saved_is_not_done_and_keeps_its_checkpoi
 
     with monkeypatch.context() as patch:
         patch.setattr("turbosvm.experiment.folder.write_atomically", full)
-        ended = do_run(run.path)
+        ended = do(run)
     assert ended.failed == "it could not be saved"
     assert any("the disk is full" in remark for remark in ended.remarks)
-    assert do_run(run.path).failed is None
+    assert do(run).failed is None
     assert [again["after_round"] for again in about(run.path).get("resumed", [])] == []  # nothing was left to compute
     assert run.done
 
@@ -184,13 +185,13 @@ def test_ctrl_c_between_a_record_and_its_model_does_not_pass_for_the_end(
         if record["round"] == 3:
             raise KeyboardInterrupt
 
-    assert do_run(whole.path).failed is None
+    assert do(whole).failed is None
     with monkeypatch.context() as patch:
         patch.setattr(RunFolder, "append", and_stop)
-        assert do_run(cut.path).interrupted
+        assert do(cut).interrupted
     assert len(recorded(cut.path)) == 3
     assert not cut.done
-    assert do_run(cut.path).failed is None
+    assert do(cut).failed is None
     assert timeless(cut.path) == timeless(whole.path)
     assert (cut.path / "model.safetensors").read_bytes() == (whole.path / "model.safetensors").read_bytes()
 
@@ -201,19 +202,19 @@ def test_another_sweep_that_has_come_first_is_left_alone(tmp_path: Path) -> None
     other = RunFolder(runs[0].path)
     try:
         assert make_ready(runs) == [run.path for run in runs]
-        ended = do_run(runs[0].path)
+        ended = do(runs[0])
     finally:
-        other.close(None)
+        other.release()
     assert "config.yaml' cannot be read" in str(ended.failed)
     assert (runs[1].path / "config.yaml").exists()
 
 
 def test_a_finished_run_that_is_broken_stops_no_other(tmp_path: Path) -> None:
     first, *others = planned(sweep(), tmp_path / "out")
-    assert do_run(first.path).failed is None
+    assert do(first).failed is None
     (first.path / "config.yaml").write_text("rounds: [\n")
     make_ready([first, *others])
-    ends = list(one_by_one([run.path for run in (first, *others)], unwatched))
+    ends = list(one_by_one([run.path for run in (first, *others)], unwatched, TRUSTED))
     assert [ended.failed is None for ended in ends] == [False, True, True, True]
 
 
@@ -228,26 +229,25 @@ def test_other_data_under_the_old_name_is_seen(tmp_path: Path, tiny_data: Federa
 def test_a_planned_run_notes_the_machine_that_carries_it_out(tmp_path: Path) -> None:
     (run, *_) = planned(sweep(), tmp_path / "out")
     file = run.path / "environment.json"
-    file.write_text(json.dumps({**about(run.path), "python": "2.7", "engine": "none"}))
-    assert do_run(run.path).failed is None
+    file.write_text(sealed({**about(run.path), "python": "2.7", "engine": "none"}))
+    assert do(run).failed is None
     assert about(run.path)["python"] == platform.python_version()
     assert about(run.path)["engine"] != "none"
     assert "resumed" not in about(run.path)
 
 
 def about(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((path / "environment.json").read_text())
-    return found
+    return unsealed((path / "environment.json").read_bytes())
 
 
 def test_a_mistake_of_ours_leaves_its_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (run, *_) = planned(sweep(), tmp_path / "out")
     with monkeypatch.context() as patch:
         patch.setattr("turbosvm.experiment.sweep.run_on", lambda *_: 1 / 0)
-        ended = do_run(run.path)
+        ended = do(run)
     assert "division by zero" in str(ended.failed)
     assert "ZeroDivisionError" in (run.path / "error.txt").read_text()
-    assert do_run(run.path) == Ended(run.path)
+    assert do(run) == Ended(run.path)
     assert not (run.path / "error.txt").exists()
 
 
@@ -286,8 +286,8 @@ def test_a_dry_run_tells_how_far_runs_are(tmp_path: Path, capsys: pytest.Capture
     assert turbosvm("sweep", "mine.yaml", "--seeds", "0") == 0
     second, third = planned(read_sweep(Path("mine.yaml"), Changes(seeds=[1, 2])), Path("runs") / "mine")
     with pytest.raises(ZeroDivisionError):
-        run_on(reopen_run(second.path), lambda record: 1 // (2 - record["round"]))
-    (third.path / "stopped.txt").touch()
+        run_on(reopen_run(second.path, trusted=TRUSTED), lambda record: 1 // (2 - record["round"]))
+    (third.path / "error.txt").touch()
     capsys.readouterr()
     assert turbosvm("sweep", "mine.yaml", "--seeds", "0,1,2,3", "--dry-run") == 0
     shown = capsys.readouterr().out
@@ -304,8 +304,8 @@ def test_a_dry_run_tells_how_far_runs_are(tmp_path: Path, capsys: pytest.Capture
 def test_resume_in_a_sweeps_folder_averages_seeds_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     grid = {"algorithm": ["turbosvm"], "turbosvm.head.selection": [True, False], "seed": [0, 1]}
     runs = planned(sweep(grid=grid), tmp_path / "out")
-    list(one_by_one([run.path for run in runs[:3]], unwatched))
-    assert turbosvm("resume", str(tmp_path / "out")) == 0
+    list(one_by_one([run.path for run in runs[:3]], unwatched, TRUSTED))
+    assert turbosvm("resume", str(tmp_path / "out"), "--trust-code", *TRUSTED) == 0
     shown = capsys.readouterr().out
     assert "turbosvm selection=true" in shown
     assert "turbosvm selection=false" in shown

@@ -7,6 +7,9 @@ from turbosvm.errors import TurboSVMError
 from turbosvm.models.registry import build_model
 
 OWN = """
+from os import system
+from pathlib import Path
+from shutil import rmtree
 import torch
 
 class Net(torch.nn.Sequential):
@@ -43,8 +46,8 @@ def test_ones_own_model_is_imported_and_seeded() -> None:
         ("smal", {}, r"Unknown model 'smal'; allowed: celeba, femnist, .*Did you mean 'small'\?"),
         ("small", {"embeding": 3}, r"Unknown option 'embeding' of model small; .*Did you mean 'embedding'\?"),
         ("no_such_module:Net", {}, "Model 'no_such_module:Net' cannot be imported"),
-        ("own_models_for_test:Nett", {}, "module 'own_models_for_test' has no class or function 'Nett'"),
-        ("own_models_for_test:number", {}, "module 'own_models_for_test' has no class or function 'number'"),
+        ("own_models_for_test:Nett", {}, "module 'own_models_for_test' has no nn.Module class 'Nett'"),
+        ("own_models_for_test:number", {}, "module 'own_models_for_test' has no nn.Module class 'number'"),
         (
             "own_models_for_test:Net",
             {"classes": -1},
@@ -52,7 +55,16 @@ def test_ones_own_model_is_imported_and_seeded() -> None:
         ),
         ("small", {"embedding": "many"}, "Model 'small' cannot be built with {'embedding': 'many'}: TypeError"),
         (":Net", {}, "Model ':Net' cannot be imported: ValueError"),
-        ("builtins:type", {}, "Model 'builtins:type' cannot be built: TypeError"),
+        ("builtins:type", {}, "Model 'builtins:type': Python's own module 'builtins' has no models"),
+        ("os:system", {"command": "true"}, "Python's own module 'os' has no models"),
+        ("os.path:join", {}, "Python's own module 'os.path' has no models"),
+        (
+            "own_models_for_test:system",
+            {"command": "true"},
+            "no nn.Module class 'system', nor a function of its own",
+        ),
+        ("own_models_for_test:rmtree", {"path": "/"}, "has no nn.Module class 'rmtree', nor a function of its own"),
+        ("own_models_for_test:Path", {}, "has no nn.Module class 'Path', nor a function of its own"),
         ("own_models_for_test:not_a_model", {}, "gave a int, not an nn.Module"),
     ],
 )

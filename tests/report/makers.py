@@ -1,6 +1,7 @@
 """Run folders made up for tests of reports: configs as runs save them, curves that rise as they should."""
 
 import math
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,13 @@ def write_run(
     (folder / "records.jsonl").write_text("".join(lines))
     (folder / "environment.json").write_text(sealed(environment or ENVIRONMENT))
     return folder
+
+
+def end_run(folder: Path, stopped: str | None = None) -> None:
+    """Say that a run has ended, as runs do."""
+    records = (folder / "records.jsonl").read_bytes()
+    ending = {"round": records.count(b"\n"), "stopped": stopped, "records": sha256(records).hexdigest(), "model": None}
+    (folder / "ended.json").write_text(sealed(ending))
 
 
 ENVIRONMENT: dict[str, Any] = {

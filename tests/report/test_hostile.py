@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.report.makers import ENVIRONMENT, config_of, record_of, write_run
+from tests.report.makers import ENVIRONMENT, config_of, end_run, record_of, write_run
 from tests.test_yaml_text import BOMBS
 from turbosvm.record_lines import line_of
 from turbosvm.report.folder import TABLES, work_out, write_report
@@ -86,17 +86,14 @@ ODD_FILES: dict[str, Spoil] = {
     "huge": huge,
     "not text": lambda path: path.write_bytes(b"\xff\xfe\x00a\n"),
 }
-ODD_NOTES: dict[str, tuple[Any, ...]] = {
-    "data": (5, [1], {"digest": 5}, {"task": ["femnist"]}, {"users_train": "many"}),
-    "command": (5, "turbosvm", [["x"]]),
-    "commit": (5, {}),
-    "turbosvm": ([],),
-    "device": (True,),
-}
+ODD_ACCURACIES: tuple[Any, ...] = (True, "0.5", [0.5], {}, 10**400, 1.5, -0.5)
+ODD_NOTES: list[tuple[str, Any]] = [
+    *(("data", value) for value in (5, [1], {"digest": 5}, {"task": ["femnist"]}, {"users_train": "many"})),
+    *(("command", value) for value in (5, "turbosvm", [["x"]])),
+    *[("commit", 5), ("commit", {}), ("turbosvm", []), ("device", True)],
+]
 HOSTILE: dict[str, Spoil] = {
-    **{
-        f"{name} is {what}": instead(name, make) for name in (*FILES, "stopped.txt") for what, make in ODD_FILES.items()
-    },
+    **{f"{name} is {what}": instead(name, make) for name in (*FILES, "ended.json") for what, make in ODD_FILES.items()},
     **{f"{name} is empty": content(name, b"") for name in ("config.yaml", "environment.json")},
     **{f"{name} is missing": instead(name, lambda path: None) for name in FILES},
     **{f"config of {what}": content("config.yaml", text.encode()) for what, (text, _) in BOMBS.items()},
@@ -128,7 +125,7 @@ HOSTILE: dict[str, Spoil] = {
     **{f"target {target}": config_where("target: 0.7", f"target: {target}") for target in ("true", "null", "7", "x")},
     **{f"rounds {rounds}": config_where("rounds: 100", f"rounds: {rounds}") for rounds in ("null", "true", "0", "[1]")},
     **{f"round {number!r}": record_with(round=number) for number in (0, 2, None, "1", [1], 10**400, -1)},
-    **{f"accuracy {value!r}": record_with(accuracy=value) for value in (True, "0.5", [0.5], {}, 10**400, 1.5, -0.5)},
+    **{f"accuracy {value!r}": record_with(accuracy=value) for value in ODD_ACCURACIES},
     "loss 1e300": record_with(loss=1e300),
     "bytes_up -1": record_with(bytes_up=-1),
     "a line without a checksum": content("records.jsonl", b'{"round": 1, "accuracy": 0.5}\n'),
@@ -138,13 +135,13 @@ HOSTILE: dict[str, Spoil] = {
     "an empty line": content("records.jsonl", b"\n" + WHOLE),
     "nested records": content("records.jsonl", b'{"round": ' + b"[" * 100_000 + b"\n"),
     "nested environment": content("environment.json", b"[" * 100_000),
+    "an ending without a seal": content("ended.json", b'{"stopped": null}'),
+    "an ending of something else": content("ended.json", sealed({"stopped": 5, "records": "x"}).encode()),
+    "an ending that says nothing": content("ended.json", sealed({}).encode()),
+    "an ending of other records": content("ended.json", sealed({"stopped": None, "records": "0" * 64}).encode()),
     "an environment without a seal": content("environment.json", b'{"device": "cpu"}'),
     "an environment of a list": content("environment.json", b"[1]"),
-    **{
-        f"environment with {key} {value!r}": environment_with(**{key: value})
-        for key, values in ODD_NOTES.items()
-        for value in values
-    },
+    **{f"environment with {key} {value!r}": environment_with(**{key: value}) for key, value in ODD_NOTES},
 }
 
 
@@ -227,11 +224,11 @@ def test_odd_but_harmless_runs_are_reported_on(tmp_path: Path) -> None:
         (folder / "environment.json").write_text(
             sealed({**ENVIRONMENT, "data": {}, "commit": "@\x1b[2J", "x": [1e300]})
         )
-        (folder / "stopped.txt").write_text("\x1b]0;title\x07 \u202e why\n\nelse")
+        end_run(folder, "\x1b]0;title\x07 \u202e why\nelse")
     tables, notes = report(tmp_path / "runs", tmp_path / "out")
     assert notes == ()
     page = (tmp_path / "out" / "index.html").read_text()
     for text in (page, *(table.decode() for table in tables.values())):
         assert all(letter.isprintable() or letter in "\n\u00a0" for letter in text)
     assert page.count("<script") == 2
-    assert "\\x1b]0;title\\x07 \\u202e why else" in page
+    assert "\\x1b]0;title\\x07 \\u202e why" in page

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.report.makers import ENVIRONMENT, config_of, record_of, rising, write_run
+from tests.report.makers import ENVIRONMENT, config_of, end_run, record_of, rising, write_run
 from turbosvm.errors import TurboSVMError
 from turbosvm.record_lines import line_of
 from turbosvm.report.reading import find_runs, gather
@@ -119,6 +119,16 @@ def test_a_run_without_records_is_left_out(tmp_path: Path) -> None:
     write_run(tmp_path / "whole", config_of(), [0.5])
     (write_run(tmp_path / "begun", config_of(seed=1), [0.5]) / "records.jsonl").unlink()
     assert "begun' is not a run's folder" in gather([tmp_path]).notes[0]
+
+
+def test_records_that_lost_their_end_after_the_run_ended_are_noticed(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", config_of(), [0.5, 0.6])
+    end_run(folder)
+    assert read_run(folder).rounds == 2
+    lines = (folder / "records.jsonl").read_text().splitlines(keepends=True)
+    (folder / "records.jsonl").write_text(lines[0])
+    with pytest.raises(TurboSVMError, match=r"records.jsonl is not what it was when the run ended"):
+        read_run(folder)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from tests.trackers.runs import follow, record
 from turbosvm.errors import TurboSVMError
+from turbosvm.seals import sealed
 from turbosvm.trackers.mlflow import MLflow
 from turbosvm.trackers.tracker import TrackedRun
 
@@ -89,7 +90,7 @@ def test_a_failed_attempt_stays_failed_and_one_that_is_gone_is_no_matter(store: 
     follow(MLflow(store), store / "run", [record(1)], status="stopped")
     follow(MLflow(store), store / "run", [record(1)])
     assert sorted(run.info.status for run in runs_in(store)[1]) == ["FAILED", "FINISHED"]
-    (store / "run" / "mlflow.json").write_text('{"run_id": "0123456789abcdef0123456789abcdef"}')
+    (store / "run" / "mlflow.json").write_text(sealed({"run_id": "0123456789abcdef0123456789abcdef"}))
     follow(MLflow(store), store / "run", [record(1)])
     assert sorted(run.info.status for run in runs_in(store)[1]) == ["FAILED", "FINISHED", "FINISHED"]
 

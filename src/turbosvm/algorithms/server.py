@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from turbosvm.algorithms.rules import Algorithm
 from turbosvm.averaging import weighted_means
-from turbosvm.blocks import as_laid_out, chosen, completed
+from turbosvm.blocks import as_laid_out, chosen, completed, in_order
 from turbosvm.models.contract import Head
 from turbosvm.types import Cohort, Diagnostics, ModelState, Moment, ServerState, Weights
 
@@ -50,7 +50,7 @@ def merge(
         part: rule.merge(state.shared.get(part, {}), cohort.sent.get(part, {}), cohort, population)
         for part, rule in algorithm.on_client().items()
     }
-    parameters = as_laid_out(parameters, cohort.parameters)
+    parameters = as_laid_out(in_order(parameters, model.parameters), cohort.parameters)
     return ServerStep(ModelState(parameters, buffers), ServerState(body.state, head_state, shared), diagnostics)
 
 

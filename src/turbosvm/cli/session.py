@@ -1,10 +1,12 @@
 """Carry out one or several runs for a person at a terminal: progress, table, picture, and where it all is."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from shlex import quote
 
@@ -17,29 +19,32 @@ from turbosvm.cli.report import make_report
 from turbosvm.cli.terminal import print_table, say
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
+from turbosvm.experiment.about import describe_data
 from turbosvm.experiment.build import build_data
 from turbosvm.experiment.config import Config
-from turbosvm.experiment.folder import last_record
-from turbosvm.experiment.prepared import (
-    Prepared,
-    RunPlan,
-    describe_data,
-    is_finished,
-    plan_of,
-    plan_run,
-    prepare_run,
-    reopen_run,
+from turbosvm.experiment.ending import is_finished
+from turbosvm.experiment.planning import (
+    complete,
+    find_plans,
+    make_folder,
+    missing_runs,
+    plan_config,
+    plan_runs,
+    read_plan,
 )
+from turbosvm.experiment.prepared import Prepared, RunPlan, plan_of, prepare_run, reopen_run
+from turbosvm.experiment.recorded import last_record
 from turbosvm.experiment.resolve import read_config
 from turbosvm.experiment.runner import run_on
 from turbosvm.experiment.sweep import data_of
-from turbosvm.files import new_folder
-from turbosvm.models.registry import find_factory
+from turbosvm.files import new_folder, refuse_unwritable
+from turbosvm.models.registry import find_factory, module_of, modules_of, place_of, refuse_untrusted
 from turbosvm.report.folder import save_report
 from turbosvm.report.groups import contests_of
 from turbosvm.report.reading import find_runs
 from turbosvm.report.records import RunRecords, read_run
 from turbosvm.report.tables import summary
+from turbosvm.run_files import CONFIG
 from turbosvm.simulation import Federation
 from turbosvm.trackers.catalogue import build_trackers
 
@@ -47,6 +52,7 @@ from turbosvm.trackers.catalogue import build_trackers
 def carry_out(configs: list[Config], out: Path, name: str) -> None:
     """Run the configs one after another into one new folder under `out`, then show what came of it."""
     console = Console()
+    refuse_unwritable(out)
     try:
         data, plans = _prepare(configs, out, console)
     except KeyboardInterrupt:
@@ -54,34 +60,100 @@ def carry_out(configs: list[Config], out: Path, name: str) -> None:
         raise typer.Exit(STOPPED) from None
     plain_name = re.sub(r"[^\w.-]+", "-", data.name)
     root = new_folder(out, f"{datetime.now():%Y%m%d-%H%M%S}-{name}-{plain_name}")
-    runs = {plan_run(plan, root): plan.config for plan in plans}
-    _end_with(_go_through(runs, root, console, lambda _: data), [root], None, console)
+    runs = dict(zip(plan_runs(root, plans), configs, strict=True))
+    trusted = modules_of(config.model.name for config in configs)
+    _end_with(_go_through(runs, root, console, lambda _: data, lambda *_: trusted), [root], None, trusted, console)
 
 
-def go_on(folders: Sequence[Path], data: str | None = None) -> None:
-    """Finish the runs in folders, then show what came of them: those in one folder together, each given one apart."""
+def go_on(folders: Sequence[Path], data: str | None = None, trust_code: Sequence[str] = ()) -> None:
+    """Finish the runs in folders, then show what came of them: those in one folder together, each given one apart.
+
+    A run that names a model of somebody's own is carried out if its module is among those of `trust_code`, or the
+    person says so when asked, and only if the person named the run's folder, or the folder that it was planned in.
+    """
     console, given = Console(), [folder for folder in folders if not folder.is_file()]  # beside runs lie tables
+    named, worst = _named(given, console)
+    trust = Trust(trust_code, named, console)
+    worst = max(worst, _plan_what_is_missing(given, data, trust, console))
     paths = find_runs(given or folders)
     if not paths:
         raise TurboSVMError(f"There are no runs in {', '.join(repr(str(folder)) for folder in folders)}.")
     roots: dict[Path, dict[Path, Config]] = {}
-    worst = 0
     for path in paths:
         try:
-            config = read_config(path / "config.yaml")
+            config = read_config(path / CONFIG)
         except TurboSVMError as error:
-            worst = _put_up_with(error, len(paths), console)
+            worst = max(worst, _put_up_with(error, len(paths), console))
             continue
         roots.setdefault(path if path in given and not _has_table(path.parent) else path.parent, {})[path] = config
     for root, runs in roots.items():
         if len(roots) > 1 and all(map(is_finished, runs)):
             say(f"{root}: finished before", console)
             continue
-        in_order = dict(sorted(runs.items(), key=lambda run: ((run[0] / "config.yaml").stat().st_mtime_ns, run[0])))
-        worst = max(worst, _go_through(in_order, root, console, lambda config: _own_data(config, data), len(paths)))
+        in_order = dict(sorted(runs.items(), key=lambda run: ((run[0] / CONFIG).stat().st_mtime_ns, run[0])))
+        data_for = partial(_own_data, name=data)
+        worst = max(worst, _go_through(in_order, root, console, data_for, trust.modules, len(paths)))
         if worst == STOPPED:
             break
-    _end_with(worst, folders, data, console)
+    _end_with(worst, folders, data, trust_code, console)
+
+
+def _named(given: Sequence[Path], console: Console) -> tuple[set[Path], int]:
+    """The folders that the person named: those given, and those that were planned in them; and what it ends with."""
+    named, worst = {path.resolve() for path in given}, 0
+    for folder in given:
+        try:
+            plan = read_plan(folder)
+        except TurboSVMError as error:
+            say(str(error), console)
+            worst = 1
+        else:
+            named |= {(folder / name).resolve() for name in (plan.runs if plan else ())}
+    return named, worst
+
+
+def _plan_what_is_missing(given: Sequence[Path], data: str | None, trust: "Trust", console: Console) -> int:
+    """Make the folders of runs whose planning was cut short; return what the command ends with so far."""
+    worst = 0
+    for root in dict.fromkeys(plan for folder in given for plan in find_plans(folder)):
+        try:
+            missing = missing_runs(root)
+            for path, text in missing.items():
+                config = plan_config(path, text)
+                refuse_untrusted(config.model.name, trust.modules(path, config), f"'{path}'")
+                prepared = prepare_run(config, _own_data(config, data) or data_of(config.data), store=root)
+                make_folder(path, plan_of(prepared))
+            if missing:
+                complete(root)
+                runs = f"{len(missing)} run{'' if len(missing) == 1 else 's'}"
+                say(f"{root}: {runs} had been planned when it was stopped, and had no folder yet", console)
+        except TurboSVMError as error:
+            say(str(error), console)
+            worst = 1
+    return worst
+
+
+class Trust:
+    """Whose code may be run: that of modules which the person names, beforehand or when asked."""
+
+    def __init__(self, modules: Iterable[str], named: Collection[Path], console: Console) -> None:
+        self._modules, self._named, self._console = set(modules), named, console
+        self._asked: set[str] = set()
+
+    def modules(self, path: Path, config: Config) -> Collection[str]:
+        """The modules that a run's model may come from."""
+        module = module_of(config.model.name)
+        if module is None:
+            return ()
+        if path.resolve() not in self._named:
+            return ()
+        if module not in self._modules | self._asked and self._console.is_terminal and sys.stdin.isatty():
+            self._asked.add(module)
+            place = place_of(module)
+            say(f"'{path}' names the model '{config.model.name}', whose code would be run.", self._console)
+            if typer.confirm(f"Run the code of module '{module}' in '{place}'?"):
+                self._modules.add(module)
+        return self._modules
 
 
 def _own_data(config: Config, name: str | None) -> FederatedData | None:
@@ -107,11 +179,15 @@ def _put_up_with(error: TurboSVMError, runs: int, console: Console) -> int:
     return 1
 
 
-def _end_with(code: int, folders: Sequence[Path], data: str | None, console: Console) -> None:
+def _end_with(code: int, folders: Sequence[Path], data: str | None, trusted: Collection[str], console: Console) -> None:
     """End the command, after Ctrl-C with how to go on."""
     if code == STOPPED:
-        places = " ".join(quote(str(folder)) for folder in folders)
-        say(f"Stopped; go on with: turbosvm resume {places}{f' --data {quote(data)}' if data else ''}", console)
+        places = "".join(f" {quote(str(folder))}" for folder in folders)
+        options = [
+            *([f"--data {quote(data)}"] if data else []),
+            *(f"--trust-code {quote(module)}" for module in sorted(trusted)),
+        ]
+        say(f"Stopped; go on with: turbosvm resume{places}{''.join(f' {option}' for option in options)}", console)
     if code:
         raise typer.Exit(code)
 
@@ -121,6 +197,7 @@ def _go_through(
     root: Path,
     console: Console,
     data_for: Callable[[Config], FederatedData | None],
+    trusted: Callable[[Path, Config], Collection[str]],
     among: int = 1,
 ) -> int:
     """Carry out planned or unfinished runs one after another; return what the command ends with so far."""
@@ -130,13 +207,14 @@ def _go_through(
     if finished:
         who = labels[finished[0]] if len(finished) == 1 else f"{len(finished)} runs"
         say(f"{who}: finished before", console)
+    allowed = {path: trusted(path, config) for path, config in runs.items() if path not in finished}
     with RoundsDisplay({labels[path]: config.rounds for path, config in runs.items()}, console) as display:
         for path, label in labels.items():
             if path in finished:
                 display.pass_over(label)
                 continue
             try:
-                prepared = reopen_run(path, data_for(runs[path]))
+                prepared = reopen_run(path, data_for(runs[path]), trusted=allowed[path])
             except TurboSVMError as error:
                 worst = _put_up_with(error, max(among, len(runs)), console)
                 continue
@@ -149,14 +227,21 @@ def _go_through(
             if outcome.interrupted:
                 worst = STOPPED
                 break
-            if outcome.stopped:
+            if outcome.stopped or not is_finished(path):  # its model may not be saved
                 worst = 1
     if worst == STOPPED:
         say("Stopped; what there is so far:", console)
     beside = [path for path in find_runs([root]) if path.parent == root]
     others = [path for path in beside if path not in runs]
     shown = list(runs) if root in runs else [*(path for path in runs if path in beside), *others]  # all in its folder
-    for sentence in (*told, *_show_all([path for path in shown if last_record(path)], root, console)):
+    for sentence in told:
+        say(sentence, console)
+    try:
+        remarks = _show_all([path for path in shown if last_record(path)], root, console)
+    except TurboSVMError as error:  # tables or curves cannot be written; the runs are what they are
+        say(str(error), console)
+        return max(worst, 1)
+    for sentence in remarks:
         say(sentence, console)
     return worst
 
@@ -165,7 +250,7 @@ def _introduce(prepared: Prepared, label: str, console: Console) -> None:
     """Say where a run goes on, and what is amiss."""
     for note in prepared.notes:
         say(f"{label}: {note}", console)
-    if prepared.stopped:
+    if prepared.ending and prepared.ending.stopped:
         say(f"{label} stopped before, after round {len(prepared.records)}, and stays as it is", console)
     elif prepared.records:
         say(f"{label} goes on after round {len(prepared.records)} of {prepared.config.rounds}", console)

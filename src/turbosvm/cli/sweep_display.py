@@ -10,8 +10,9 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from turbosvm.cli.progress import OnRecord
 from turbosvm.cli.terminal import in_words, say
-from turbosvm.experiment.folder import last_record
+from turbosvm.experiment.recorded import last_record
 from turbosvm.experiment.sweep import Ended, Planned
+from turbosvm.run_files import RECORDS
 from turbosvm.visible import visible
 
 QUIET_SECONDS = 30.0
@@ -48,7 +49,7 @@ class SweepDisplay:
         self._progress.start()
         for path in self._runs:  # those that were stopped go on when it is their turn
             if record := last_record(path):
-                self._seen[path] = (path / "records.jsonl").stat().st_size, int(record["round"])
+                self._seen[path] = (path / RECORDS).stat().st_size, int(record["round"])
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -66,7 +67,7 @@ class SweepDisplay:
     def look(self) -> None:
         """See how far the runs are that others carry out."""
         for path in self._runs:
-            records = path / "records.jsonl"
+            records = path / RECORDS
             size = records.stat().st_size if records.exists() else 0
             if size != self._seen.get(path, (0, 0))[0] and (record := last_record(path)):
                 self._show(path, record, size)

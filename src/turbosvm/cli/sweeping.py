@@ -14,11 +14,12 @@ from turbosvm.cli.seeds import parse_seeds
 from turbosvm.cli.sweep_display import SweepDisplay
 from turbosvm.cli.terminal import say
 from turbosvm.errors import TurboSVMError
-from turbosvm.experiment.folder import last_record
 from turbosvm.experiment.grid import Changes, Sweep
 from turbosvm.experiment.jobs import carry_out_runs, check_engine
 from turbosvm.experiment.layers import merge_layers, parse_assignments
-from turbosvm.experiment.sweep import Ended, Planned, data_of, make_ready, plan_sweep, threads_for
+from turbosvm.experiment.recorded import last_record
+from turbosvm.experiment.sweep import Ended, Planned, code_of, data_of, make_ready, plan_sweep, threads_for
+from turbosvm.files import refuse_unwritable
 
 
 def asked_for(
@@ -50,6 +51,7 @@ def carry_out(
     """
     console, root = Console(), out / sweep.name
     check_engine(engine)
+    refuse_unwritable(root)
     with making("data", console) as on_progress:
         planned = plan_sweep(sweep, root, on_progress)
     labels = run_labels({run.path: run.config for run in planned})
@@ -66,13 +68,14 @@ def carry_out(
     try:
         ready = make_ready(planned)
         with SweepDisplay(left, len(planned) - len(left), labels, console) as display:
-            for ended in carry_out_runs(ready, jobs, engine, display.watch, display.look):
+            for ended in carry_out_runs(ready, jobs, engine, display.watch, display.look, code_of(planned)):
                 display.end(ended)
                 ends.append(ended)
                 stopped |= ended.interrupted
     except KeyboardInterrupt:
         stopped = True
     failed = [ended for ended in ends if ended.failed]
+    _tell_remarks(ends, labels, console)
     if begun := [run.path for run in planned if last_record(run.path)]:
         if stopped:
             say("Stopped; what there is so far:", console)
@@ -82,7 +85,6 @@ def carry_out(
             if not (stopped or failed):
                 raise
             say(str(error), console)
-    _tell_remarks(ends, labels, console)
     if stopped:
         say("Stopped; the same command goes on.", console)
         raise typer.Exit(130)

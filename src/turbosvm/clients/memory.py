@@ -4,7 +4,7 @@ import itertools
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,7 +59,7 @@ class ClientMemory:
     def recall(self, client: int, device: torch.device) -> Mapping[str, Weights]:
         """What a client kept, by part; nothing if it never took part."""
         tensors = self._kept[client].tensors if client in self._kept else {}
-        flat = load_file(tensors.path) if isinstance(tensors, _OnDisk) else tensors
+        flat = tensors.read() if isinstance(tensors, _OnDisk) else tensors
         return ungrouped({name: value.to(device) for name, value in flat.items()})
 
     def keeping(self, new: Mapping[int, Parts]) -> "ClientMemory":
@@ -99,11 +99,16 @@ class ClientMemory:
 
 
 class _OnDisk:
-    """A file that goes away with the last memory that knows it."""
+    """A file that goes away with the last memory that knows it, and the order of the tensors in it."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, names: Sequence[str]) -> None:
+        self.path, self._names = path, tuple(names)
         weakref.finalize(self, path.unlink, missing_ok=True)
+
+    def read(self) -> Weights:
+        """Return the tensors, in the order in which they were kept: a file has them in another."""
+        tensors = load_file(self.path)
+        return {name: tensors[name] for name in self._names}
 
 
 class _Kept(NamedTuple):
@@ -137,4 +142,4 @@ class _Folder:
             weakref.finalize(self, shutil.rmtree, self._path, ignore_errors=True)
         path = self._path / f"{client}-{next(self._numbers)}.safetensors"
         write_atomically(path, to_safetensors({name: value.contiguous() for name, value in flat.items()}))
-        return _OnDisk(path)
+        return _OnDisk(path, list(flat))

@@ -2,27 +2,33 @@
 
     round-000000040.safetensors        weights, buffers, what the server keeps
     client-12-000000038.safetensors    what a client keeps, since the checkpoint after it last took part
-    round-000000040.json               which files belong to the checkpoint, with their digests; written last
+    round-000000040.json               which run and which records the checkpoint belongs to, and which files belong to
+                                       it, with their digests; sealed, and written last
 
 A checkpoint writes what is new since the one before. The two newest are kept: one may be damaged.
 """
 
-import json
+import re
+from collections.abc import Collection
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
-import torch
+from pydantic import BaseModel, ConfigDict, Field
 from safetensors import SafetensorError
 from safetensors.torch import load as from_safetensors
 from safetensors.torch import save as to_safetensors
 
-from turbosvm.clients.memory import ClientMemory
-from turbosvm.errors import in_one_line
-from turbosvm.files import cannot_read, cannot_write, sync_to_disk, write_atomically
+from turbosvm.bounded import open_regular, read_bounded
+from turbosvm.errors import TurboSVMError, in_one_line
+from turbosvm.experiment.identity import Identity, difference
+from turbosvm.files import cannot_read, cannot_write, sync_to_disk, temporary_files, write_atomically
+from turbosvm.record_lines import MOST_BYTES as MOST_LINE_BYTES
+from turbosvm.seals import sealed, unsealed
 from turbosvm.simulation import Standing
-from turbosvm.snapshot import pack_client, pack_run, unpack
+from turbosvm.snapshot import pack_client, pack_run, refuse_misfits, unpack
 from turbosvm.types import Weights
 
 KEPT = 2
@@ -30,11 +36,45 @@ LEAST_SECONDS = 5.0
 """Between two checkpoints that come by themselves."""
 SHARE = 0.05
 """Of the time that such checkpoints may take."""
+MOST_BYTES = 2**40
+"""Of a file of tensors."""
 
-_FORMAT = "turbosvm checkpoint 1"
+OWN = re.compile(r"round-\d{9}\.(json|safetensors)|client-\d{1,18}-\d{9}\.safetensors")
+"""Files that are written here, and removed; others in the folder are left alone."""
 
-Entry = dict[str, Any]
-"""A file of a checkpoint: its name, its digest, and the names of its tensors in their order."""
+
+class Entry(BaseModel):
+    """A file of a checkpoint: its name, its digest, and the names of its tensors in their order."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: str = Field(pattern=rf"^({OWN.pattern})$")
+    sha256: str
+    names: tuple[str, ...]
+
+
+class About(BaseModel):
+    """What a checkpoint says of itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal["turbosvm checkpoint 2"] = "turbosvm checkpoint 2"
+    round: int = Field(ge=1)
+    settings: dict[str, str]
+    """The run's identity."""
+    data: str | None
+    """The digest of the run's data, where it has one."""
+    records: str
+    """The digest of all lines of records up to this round."""
+    run: Entry
+    clients: dict[int, Entry]
+
+
+class Owner(NamedTuple):
+    """The run that checkpoints belong to: its settings, and the digest of its data."""
+
+    settings: Identity
+    data: str | None
 
 
 class Found(NamedTuple):
@@ -50,10 +90,11 @@ class Checkpoints:
     Args:
         folder: where they are.
         every: after so many rounds; 0: never; None: as often as they take less than a twentieth of the time.
+        owner: the run.
     """
 
-    def __init__(self, folder: Path, every: int | None) -> None:
-        self._folder, self._every = folder, every
+    def __init__(self, folder: Path, every: int | None, owner: Owner) -> None:
+        self._folder, self._every, self._owner = folder, every, owner
         self._known: dict[int, tuple[int, Entry]] = {}  # of each client, the stamp and the file
         self._round: int | None = None
         self._wait, self._since = LEAST_SECONDS, perf_counter()
@@ -64,18 +105,18 @@ class Checkpoints:
             return perf_counter() - self._since >= self._wait
         return self._every > 0 and number % self._every == 0
 
-    def write(self, standing: Standing) -> None:
-        """Write one, unless this round's is there."""
+    def write(self, standing: Standing, records: str) -> None:
+        """Write one, unless this round's is there; `records` is the digest of the lines up to its round."""
         if self._every == 0 or standing.round == self._round:
             return
         began = perf_counter()
         try:
-            self._write(standing)
+            self._write(standing, records)
         finally:  # one that failed is not tried again at once, either
             self._since = perf_counter()
             self._wait = max(LEAST_SECONDS, (self._since - began) / SHARE)
 
-    def _write(self, standing: Standing) -> None:
+    def _write(self, standing: Standing, records: str) -> None:
         number = f"{standing.round:09d}"
         run = self._save(f"round-{number}.safetensors", pack_run(standing))
         known = {}
@@ -84,65 +125,75 @@ class Checkpoints:
             if old is None or old[0] != stamp:
                 old = stamp, self._save(f"client-{client}-{number}.safetensors", pack_client(standing.memory, client))
             known[client] = old
-        clients = {str(client): entry for client, (_, entry) in known.items()}
-        about = {"format": _FORMAT, "round": standing.round, "run": run, "clients": clients}
-        about["sha256"] = _digest(about)
-        write_atomically(self._folder / f"round-{number}.json", json.dumps(about, indent=1) + "\n")
+        clients = {client: entry for client, (_, entry) in known.items()}
+        settings, data = dict(self._owner.settings), self._owner.data
+        about = About(round=standing.round, settings=settings, data=data, records=records, run=run, clients=clients)
+        write_atomically(self._folder / f"round-{number}.json", sealed(about.model_dump(mode="json")))
         self._known, self._round = known, standing.round
         self._tidy(standing.round)
 
     def forget(self) -> None:
         """Remove all of them."""
         self._known, self._round = {}, None
-        with cannot_write("checkpoints in", self._folder):
-            for path in self._folder.glob("*"):
-                path.unlink()
+        forget(self._folder)
 
-    def latest(self, recorded: int, memory: ClientMemory, device: torch.device) -> Found:
-        """Read the newest that is whole, and not newer than the last recorded round."""
+    def latest(self, records: Path, recorded: int, begun: Standing) -> Found:
+        """Read the newest that is whole, and not newer than the last recorded round.
+
+        Args:
+            records: the run's lines, of which a checkpoint vouches for those up to its round.
+            recorded: how many of them are whole.
+            begun: where the run stood before its first round, which says what its numbers are called and shaped like.
+
+        Raises:
+            TurboSVMError: a checkpoint is another run's.
+        """
         notes: list[str] = []
         ahead = 0
+        digests = _digests(records, recorded)
         for path in sorted(self._folder.glob("round-*.json"), reverse=True):
             try:
                 about = _read(path)
-                if about["round"] > recorded:
-                    ahead = ahead or about["round"]
+                self._refuse_another(path, about)
+                if about.round > recorded:
+                    ahead = ahead or about.round
                     continue
-                entries = {int(client): entry for client, entry in about["clients"].items()}
-                run, clients = self._load(about["run"]), {client: self._load(entries[client]) for client in entries}
+                if digests[about.round] != about.records:
+                    raise ValueError("the records up to its round are not those that it was written after")
+                run = self._load(about.run)
+                clients = {client: self._load(entry) for client, entry in about.clients.items()}
+                standing = unpack(run, clients, begun)
+                refuse_misfits(standing, begun, about.round)
             except _DAMAGES as error:
                 notes.append(f"The checkpoint '{path}' is damaged ({in_one_line(error)}); it is passed over.")
             else:
-                return Found(self._opened(run, clients, entries, memory, device), [*_cut_off(recorded, ahead), *notes])
+                stamps = standing.memory.stamps
+                self._known = {client: (stamp, about.clients[client]) for client, stamp in stamps.items()}
+                self._round = standing.round
+                return Found(standing, [*_cut_off(recorded, ahead), *notes])
         return Found(None, [*_cut_off(recorded, ahead), *notes])
 
-    def _opened(
-        self,
-        run: Weights,
-        clients: dict[int, Weights],
-        entries: dict[int, Entry],
-        memory: ClientMemory,
-        device: torch.device,
-    ) -> Standing:
-        standing = unpack(run, clients, memory, device)
-        self._known = {client: (stamp, entries[client]) for client, stamp in standing.memory.stamps.items()}
-        self._round = standing.round
-        return standing
+    def _refuse_another(self, path: Path, about: About) -> None:
+        """Refuse a checkpoint of another run."""
+        what = difference(about.settings, self._owner.settings)
+        if what is None and about.data != self._owner.data:
+            what = f"the digest of the data is {self._owner.data}, it was {about.data}"
+        if what:
+            raise AnotherRunError(f"The checkpoint '{path}' belongs to another run: {what}.")
 
     def _save(self, name: str, tensors: Weights) -> Entry:
         plain = {key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()}
         content = to_safetensors(plain)
         write_atomically(self._folder / name, content)
-        return {"file": name, "sha256": sha256(content).hexdigest(), "names": list(plain)}
+        return Entry(file=name, sha256=sha256(content).hexdigest(), names=tuple(plain))
 
     def _load(self, entry: Entry) -> Weights:
-        path = self._folder / Path(entry["file"]).name
-        with cannot_read(path):
-            content = path.read_bytes() if path.exists() else b""
-        if sha256(content).hexdigest() != entry["sha256"]:
+        path = self._folder / entry.file
+        content = read_bounded(path, MOST_BYTES) if path.exists() else b""
+        if sha256(content).hexdigest() != entry.sha256:
             raise ValueError(f"{path.name} is not what was written")
         tensors = from_safetensors(content)
-        return {name: tensors[name] for name in entry["names"]}
+        return {name: tensors[name] for name in entry.names}
 
     def _tidy(self, latest: int) -> None:
         """Remove what no kept checkpoint needs, once the latest is safe on disk; later ones were passed over."""
@@ -155,13 +206,32 @@ class Checkpoints:
                 about = _read(path)
             except _DAMAGES:
                 continue
-            if about["round"] <= latest and kept < KEPT:
+            if about.round <= latest and kept < KEPT:
                 kept += 1
-                needed |= {path.name, *(entry["file"] for entry in (about["run"], *about["clients"].values()))}
-        with cannot_write("checkpoints in", self._folder):
-            for path in self._folder.glob("*"):
-                if path.name not in needed and path.is_file():
-                    path.unlink(missing_ok=True)
+                needed |= {path.name, about.run.file, *(entry.file for entry in about.clients.values())}
+        _remove_all_but(needed, self._folder)
+
+
+def forget(folder: Path) -> None:
+    """Remove all checkpoints from a folder, and the folder if nothing else is in it."""
+    _remove_all_but(frozenset(), folder)
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _remove_all_but(needed: Collection[str], folder: Path) -> None:
+    """Remove files of names that are given here, and what is left of them half written."""
+    with cannot_write("checkpoints in", folder):
+        if folder.is_symlink() or not folder.is_dir():
+            return
+        own = [path for path in folder.iterdir() if OWN.fullmatch(path.name)]
+        for path in [*temporary_files(folder, OWN), *own]:
+            if path.name not in needed and not path.is_dir():
+                path.unlink(missing_ok=True)
+
+
+class AnotherRunError(TurboSVMError):
+    """A checkpoint is not of the run in whose folder it lies."""
 
 
 def _cut_off(recorded: int, ahead: int) -> list[str]:
@@ -170,20 +240,20 @@ def _cut_off(recorded: int, ahead: int) -> list[str]:
     return [told] if ahead else []
 
 
-_DAMAGES = (ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError)
+_DAMAGES = (ValueError, KeyError, SafetensorError)
 
 
-def _read(path: Path) -> Entry:
+def _read(path: Path) -> About:
     """What a checkpoint says of itself."""
-    with cannot_read(path):
-        about: Entry = json.loads(path.read_bytes())
-    if about["format"] != _FORMAT:
-        raise ValueError(f"its format is '{about['format']}'")
-    if about["sha256"] != _digest(about):
-        raise ValueError("it is not what was written")
-    return about
+    return About.model_validate(unsealed(read_bounded(path)))
 
 
-def _digest(about: Entry) -> str:
-    rest = {key: value for key, value in about.items() if key != "sha256"}
-    return sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+def _digests(records: Path, count: int) -> list[str]:
+    """The digests of no line, of the first, of the first two, and so on."""
+    lines, digests = sha256(), [sha256().hexdigest()]
+    if count:
+        with cannot_read(records), open_regular(records) as file:
+            for _ in range(count):
+                lines.update(file.readline(MOST_LINE_BYTES))
+                digests.append(lines.hexdigest())
+    return digests

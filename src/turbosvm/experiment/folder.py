@@ -1,29 +1,34 @@
-"""A run's folder: config.yaml, environment.json, records.jsonl (a line a round), checkpoints, model.safetensors.
+"""A run's folder, which one process at a time may write into; `run_files.py` says what is in it.
 
 Records are JSON lines, written as each round ends: `pandas.read_json("records.jsonl", lines=True)` reads them, also
-while the run goes on or after it was killed. A file stopped.txt says why a run could not go on to its last round.
+while the run goes on or after it was killed.
 """
 
-import json
-import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import re
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 from safetensors.torch import save as to_safetensors
 from torch import nn
 
+from turbosvm.bounded import open_regular
 from turbosvm.errors import TurboSVMError
-from turbosvm.files import cannot_read, cannot_write, new_folder, write_atomically
-from turbosvm.simulation import Round
+from turbosvm.experiment.ending import write_ending
+from turbosvm.experiment.recorded import Record
+from turbosvm.files import cannot_read, cannot_write, new_folder, temporary_files, write_atomically
+from turbosvm.record_lines import MOST_BYTES, line_of
+from turbosvm.run_files import CHECKPOINTS, CONFIG, ENDED, ENVIRONMENT, ERROR, MODEL, RECORDS
 
-Record = dict[str, Any]
-
+LOCK = ".lock"
 PATIENCE = 0.3
 """Seconds to wait for a folder, which somebody may only be asking about."""
+
+OWN = re.compile("|".join(map(re.escape, (CONFIG, ENVIRONMENT, RECORDS, MODEL, ENDED, ERROR))))
+"""Files that are written here."""
 
 
 class InUseError(TurboSVMError):
@@ -36,7 +41,8 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = _locked(path)
-        self._records: TextIO | None = None
+        self._records: BinaryIO | None = None
+        self._digest = sha256()
 
     @classmethod
     def new(cls, root: Path, name: str) -> "RunFolder":
@@ -45,32 +51,49 @@ class RunFolder:
 
     @classmethod
     def reopen(cls, path: Path) -> "RunFolder":
-        """Open the folder of a run that has begun."""
+        """Open the folder of a run that has been planned, and remove what a killed process left half written."""
         if not path.is_dir():
             raise TurboSVMError(f"There is no folder '{path}'.")
-        for name in ("config.yaml", "environment.json"):
-            if not (path / name).is_file():
+        for name in (CONFIG, ENVIRONMENT):
+            if not os.path.lexists(path / name):
                 raise TurboSVMError(f"'{path}' is not a run's folder: there is no {name} in it.")
-        return cls(path)
+        folder = cls(path)
+        try:
+            _refuse_links(path)
+            with cannot_write("folder", path):
+                for half in temporary_files(path, OWN):
+                    half.unlink(missing_ok=True)
+        except BaseException:
+            folder.release()
+            raise
+        return folder
 
     @property
     def checkpoints(self) -> Path:
         """Where checkpoints go."""
-        return self.path / "checkpoints"
+        return self.path / CHECKPOINTS
 
     @property
     def begun(self) -> bool:
         """Whether any process has been at the run's rounds."""
-        return (self.path / "records.jsonl").exists()
+        return (self.path / RECORDS).exists()
 
-    def begin(self, records: Sequence[Record] = ()) -> None:
-        """Let these be the records so far; others are forgotten, and so is how the run once ended."""
-        path = self.path / "records.jsonl"
-        write_atomically(path, "".join(_line(record) for record in records))
+    @property
+    def records_digest(self) -> str:
+        """The SHA-256 of all lines that have been recorded."""
+        return self._digest.hexdigest()
+
+    def begin(self, done: int = 0) -> None:
+        """Keep the records of so many rounds; later ones are forgotten, and so is how the run once ended."""
+        path = self.path / RECORDS
+        kept = _first_lines(path, done)
         with cannot_write("records in", self.path):
-            for name in ("stopped.txt", "error.txt", "model.safetensors"):
+            for name in (ENDED, ERROR, MODEL):  # what vouches for the others goes first
                 (self.path / name).unlink(missing_ok=True)
-            self._records = path.open("a")
+        write_atomically(path, kept)
+        self._digest = sha256(kept)
+        with cannot_write("records in", self.path):
+            self._records = path.open("ab")
 
     def write(self, name: str, content: str) -> None:
         """Write a text file of the run."""
@@ -79,9 +102,11 @@ class RunFolder:
     def append(self, record: Record) -> None:
         """Add a round's record; it is in the file when this returns."""
         assert self._records is not None  # noqa: S101 (it has begun)
+        line = line_of(record).encode()
         with cannot_write("records in", self.path):
-            self._records.write(_line(record))
+            self._records.write(line)
             self._records.flush()
+        self._digest.update(line)
 
     def sync(self) -> None:
         """See the records to the disk, where they survive the machine."""
@@ -89,22 +114,51 @@ class RunFolder:
         with cannot_write("records in", self.path):
             os.fsync(self._records.fileno())
 
-    def close(self, model: nn.Module | None) -> None:
-        """Let go of the folder, and save the model that the run ended with as `load_state_dict` takes it."""
+    def save_model(self, module: nn.Module) -> None:
+        """Save a model as `load_state_dict` takes it."""
+        tensors = {name: value.cpu().clone().contiguous() for name, value in module.state_dict().items()}
+        write_atomically(self.path / MODEL, to_safetensors(tensors))
+
+    def end(self, after_round: int, stopped: str | None) -> None:
+        """Say that the run has ended, and vouch for what lies in its folder."""
+        self._close_records()
+        write_ending(self.path, after_round, stopped)
+
+    def release(self) -> None:
+        """Let go of the folder."""
         try:
-            with suppress(OSError):  # every record was written when it was appended, or complained of then
-                if self._records:
-                    self._records.close()
-            if model is not None:
-                tensors = {name: value.cpu().clone().contiguous() for name, value in model.state_dict().items()}
-                write_atomically(self.path / "model.safetensors", to_safetensors(tensors))
+            self._close_records()
         finally:
             self._lock.release()
+
+    def discard(self) -> None:
+        """Remove a folder in which nothing has been done but to plan a run, as far as it is ours."""
+        with suppress(OSError):
+            for path in [*temporary_files(self.path, OWN), *map(self.path.joinpath, (CONFIG, ENVIRONMENT))]:
+                path.unlink(missing_ok=True)
+        self.release()
+        with suppress(OSError):
+            (self.path / LOCK).unlink(missing_ok=True)
+            self.path.rmdir()
+
+    def _close_records(self) -> None:
+        with suppress(OSError):  # every record was written when it was appended, or complained of then
+            if self._records:
+                self._records.close()
+        self._records = None
+
+
+def _first_lines(path: Path, count: int) -> bytes:
+    """The first lines of a file, as they are."""
+    if count == 0:
+        return b""
+    with cannot_read(path), open_regular(path) as file:
+        return b"".join(file.readline(MOST_BYTES) for _ in range(count))
 
 
 def is_in_use(path: Path) -> bool:
     """Whether a process is at a run."""
-    if not (path / ".lock").exists():
+    if not (path / LOCK).exists():
         return False
     try:
         _locked(path, patience=0.0).release()
@@ -115,88 +169,21 @@ def is_in_use(path: Path) -> bool:
     return False
 
 
-def recorded(folder: Path) -> list[Record]:
-    """The records in a run's folder, up to a line that was cut off."""
-    path = folder / "records.jsonl"
-    with cannot_read(path):
-        return list(_whole(path.read_bytes().splitlines() if path.exists() else []))
-
-
-def last_record(folder: Path) -> Record | None:
-    """The newest record in a run's folder, read from the end of the file."""
-    path = folder / "records.jsonl"
-    try:
-        with path.open("rb") as file:
-            record = json.loads(_last_line(file, os.fstat(file.fileno()).st_size))
-    except (OSError, ValueError):
-        return None
-    return record if isinstance(record, dict) else None
-
-
-def _last_line(file: BinaryIO, size: int) -> bytes:
-    """The last line that was ended; nothing, if there is none."""
-    some = 2**16
-    while True:
-        file.seek(max(0, size - some))
-        lines = file.read(some).split(b"\n")
-        if len(lines) > 2 or some >= size:  # with the end of the line before it, or from the beginning
-            return lines[-2] if len(lines) > 1 else b""
-        some *= 4
+def _refuse_links(path: Path) -> None:
+    """Refuse a folder whose parts lie elsewhere, or are not what they are called: nothing there is ours to remove."""
+    if (path / CHECKPOINTS).is_symlink() or not ((path / CHECKPOINTS).is_dir() or not (path / CHECKPOINTS).exists()):
+        raise TurboSVMError(f"'{path / CHECKPOINTS}' is a link or a file; it must be a folder of the run's own.")
+    for name in (RECORDS, MODEL, ENDED, ERROR):
+        if (path / name).is_dir():
+            raise TurboSVMError(f"'{path / name}' is a folder, where the run has a file; move it away.")
 
 
 def _locked(path: Path, patience: float = PATIENCE) -> FileLock:
     """Take hold of a folder until the process lets go of it, or ends."""
-    lock = FileLock(path / ".lock", timeout=patience)
+    lock = FileLock(path / LOCK, timeout=patience)
     with cannot_write("folder", path):
         try:
             lock.acquire(poll_interval=0.02)
         except Timeout as error:
             raise InUseError(f"'{path}' is in use: another process is at this run.") from error
     return lock
-
-
-def _whole(lines: Iterable[bytes]) -> Iterator[Record]:
-    for number, line in enumerate(lines, start=1):
-        try:
-            record = json.loads(line)
-        except ValueError:
-            return
-        if not isinstance(record, dict) or record.get("round") != number:
-            return
-        yield record
-
-
-def _line(record: Record) -> str:
-    return json.dumps(record, allow_nan=False) + "\n"
-
-
-def record_of(finished: Round, users: Sequence[str]) -> Record:
-    """Flatten a round into one row; numbers that are not finite become null, so that the file stays plain JSON.
-
-    Clients are indices of `users`, whose names stand beside those that failed.
-    """
-    metrics = vars(finished.metrics) if finished.metrics else {}
-    row = {
-        "round": finished.number,
-        **metrics,
-        "train_loss": finished.train_loss,
-        "samples": finished.samples,
-        "bytes_down": finished.bytes_down,
-        "bytes_up": finished.bytes_up,
-        **finished.diagnostics,
-        **{f"seconds_{phase}": round(seconds, 6) for phase, seconds in finished.seconds.items()},
-        "cohort": list(finished.cohort),
-        "failures": [
-            {"client": client, "user": users[client] if client >= 0 else "", "why": why}
-            for client, why in finished.failures
-        ],
-        "failed": finished.failed,
-    }
-    return {key: _plain(value) for key, value in row.items()}
-
-
-def _plain(value: Any) -> Any:
-    """Replace what JSON has no word for, in a number or a list of them."""
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -6,7 +6,7 @@ whoever carries one out needs nothing else; on a cluster, folders and data must 
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
@@ -23,6 +23,7 @@ from turbosvm.errors import TurboSVMError, in_one_line, unknown
 from turbosvm.experiment.resolve import read_config
 from turbosvm.experiment.runner import OnRecord
 from turbosvm.experiment.sweep import Ended, do_run
+from turbosvm.run_files import CONFIG
 
 SECONDS = 0.3
 """Between two looks at runs that others carry out."""
@@ -49,24 +50,31 @@ def refuse_import(jobs: int | None) -> None:
 
 
 def carry_out_runs(
-    paths: Sequence[Path], jobs: int | None, engine: str, watch: Callable[[Path], OnRecord], on_wait: OnWait
+    paths: Sequence[Path],
+    jobs: int | None,
+    engine: str,
+    watch: Callable[[Path], OnRecord],
+    on_wait: OnWait,
+    trusted: Collection[str] = (),
 ) -> Iterator[Ended]:
-    """Carry out runs as asked for."""
+    """Carry out runs as asked for; their models may come from the `trusted` modules."""
     if engine == "ray":
-        return on_ray(paths, jobs, on_wait)
-    return in_processes(paths, jobs, on_wait) if jobs and jobs > 1 else one_by_one(paths, watch)
+        return on_ray(paths, jobs, on_wait, trusted)
+    return in_processes(paths, jobs, on_wait, trusted) if jobs and jobs > 1 else one_by_one(paths, watch, trusted)
 
 
-def one_by_one(paths: Sequence[Path], watch: Callable[[Path], OnRecord]) -> Iterator[Ended]:
+def one_by_one(
+    paths: Sequence[Path], watch: Callable[[Path], OnRecord], trusted: Collection[str] = ()
+) -> Iterator[Ended]:
     """Carry them out here, one after another."""
     for path in paths:
-        ended = do_run(path, watch(path))
+        ended = do_run(path, watch(path), trusted)
         yield ended
         if ended.interrupted:
             return
 
 
-def in_processes(paths: Sequence[Path], jobs: int, on_wait: OnWait) -> Iterator[Ended]:
+def in_processes(paths: Sequence[Path], jobs: int, on_wait: OnWait, trusted: Collection[str] = ()) -> Iterator[Ended]:
     """Carry them out in several processes; each has a GPU to itself as far as there are GPUs.
 
     Where a process dies, all others of its pool are ended, too. So those that were at work go on one at a time: a
@@ -75,12 +83,12 @@ def in_processes(paths: Sequence[Path], jobs: int, on_wait: OnWait) -> Iterator[
     left, suspects = list(paths), list[Path]()
     while left:
         broken = Broken(set(), set())
-        yield from _in_a_pool(left, jobs, on_wait, broken)
+        yield from _in_a_pool(left, jobs, on_wait, trusted, broken)
         suspects += [path for path in left if path in broken.begun]
         left = [path for path in left if path in broken.waiting]
     for path in suspects:
         broken = Broken(set(), set())
-        yield from _in_a_pool([path], 1, on_wait, broken)
+        yield from _in_a_pool([path], 1, on_wait, trusted, broken)
         if broken.begun or broken.waiting:
             yield Ended(path, DIED)
 
@@ -92,13 +100,15 @@ class Broken(NamedTuple):
     waiting: set[Path]
 
 
-def _in_a_pool(paths: Sequence[Path], jobs: int, on_wait: OnWait, broken: Broken) -> Iterator[Ended]:
+def _in_a_pool(
+    paths: Sequence[Path], jobs: int, on_wait: OnWait, trusted: Collection[str], broken: Broken
+) -> Iterator[Ended]:
     context, others = get_context("spawn"), set(active_children())
     pool = ProcessPoolExecutor(min(jobs, len(paths)), context, _settle, (context.Value("i", 0), _gpus()))
     running, begun = dict[Future[Ended], Path](), set[Path]()
     try:
         with _stopping_waits():  # also in the new processes, until they are settled
-            running.update({pool.submit(_do_run, path): path for path in paths})
+            running.update({pool.submit(_do_run, path, trusted): path for path in paths})
         while running:
             with _signals_put_off():
                 begun |= {path for future, path in running.items() if future.running()}
@@ -119,7 +129,7 @@ def _in_a_pool(paths: Sequence[Path], jobs: int, on_wait: OnWait, broken: Broken
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def on_ray(paths: Sequence[Path], jobs: int | None, on_wait: OnWait) -> Iterator[Ended]:
+def on_ray(paths: Sequence[Path], jobs: int | None, on_wait: OnWait, trusted: Collection[str] = ()) -> Iterator[Ended]:
     """Carry them out on a Ray cluster: the one that RAY_ADDRESS names, or this machine."""
     import ray
 
@@ -136,7 +146,8 @@ def on_ray(paths: Sequence[Path], jobs: int | None, on_wait: OnWait) -> Iterator
         while waiting or running:
             while waiting and (jobs is None or len(running) < jobs):
                 path = waiting.pop(0)
-                running[ray.remote(do_run).options(**needs_of(path, jobs, cluster)).remote(path.resolve())] = path
+                remote: Any = ray.remote(do_run).options(**needs_of(path, jobs, cluster))
+                running[remote.remote(path.resolve(), None, trusted)] = path
             ended, _ = ray.wait(list(running), timeout=SECONDS)
             on_wait()
             for reference in ended:
@@ -166,7 +177,7 @@ def _cluster(nodes: Sequence[Mapping[str, Any]]) -> Cluster:
 
 def needs_of(path: Path, jobs: int | None, cluster: Cluster) -> dict[str, float]:
     """What Ray is to keep free for a run, which is never more than there is: it would wait for that in silence."""
-    config = read_config(path / "config.yaml")
+    config = read_config(path / CONFIG)
     if config.device != "cpu" and cluster.gpus:
         return {"num_cpus": 1, "num_gpus": 1 / ceil(jobs / cluster.gpus) if jobs else 1}
     return {"num_cpus": min(config.threads or 1, max(cluster.cores, 1))}
@@ -264,10 +275,10 @@ class CtrlC:
 _CTRL_C = CtrlC()
 
 
-def _do_run(path: Path) -> Ended:
+def _do_run(path: Path, trusted: Collection[str]) -> Ended:
     try:
         _CTRL_C.at_work = True
-        return Ended(path, interrupted=True) if _CTRL_C.pressed else do_run(path)
+        return Ended(path, interrupted=True) if _CTRL_C.pressed else do_run(path, None, trusted)
     except KeyboardInterrupt:
         return Ended(path, interrupted=True)
     finally:

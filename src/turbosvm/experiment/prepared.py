@@ -1,29 +1,32 @@
 """A run that is ready for its next round: built from a config, planned in a folder, or reopened there after a stop."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import nn
 
 from turbosvm.algorithms.rules import Algorithm
-from turbosvm.clients.engine import choose_engine
 from turbosvm.data.federated import FederatedData
-from turbosvm.errors import TurboSVMError, in_one_line
+from turbosvm.errors import TurboSVMError
+from turbosvm.experiment.about import About, about_of, read_about, refuse_other_data, surroundings
 from turbosvm.experiment.algorithm import build_algorithm
 from turbosvm.experiment.build import build_data, build_federation, build_module, build_plan
-from turbosvm.experiment.checkpoints import Checkpoints
+from turbosvm.experiment.checkpoints import Checkpoints, Owner
 from turbosvm.experiment.config import Config
+from turbosvm.experiment.ending import Ending, find_ending, is_finished
 from turbosvm.experiment.environment import describe_environment
-from turbosvm.experiment.folder import Record, RunFolder, recorded
+from turbosvm.experiment.folder import RunFolder
+from turbosvm.experiment.identity import difference, identity_of
+from turbosvm.experiment.recorded import Record, recorded
 from turbosvm.experiment.resolve import read_config
-from turbosvm.files import cannot_read
-from turbosvm.precision import choose_precision
-from turbosvm.simulation import Federation, Standing, empty_memory
+from turbosvm.models.registry import refuse_untrusted
+from turbosvm.names import CHANGES_NO_BIT
+from turbosvm.run_files import CONFIG, ENVIRONMENT, RECORDS
+from turbosvm.simulation import Federation, Standing, begin
 from turbosvm.trackers.catalogue import build_trackers, check_own
 from turbosvm.trackers.tracker import Tracker
 
@@ -46,10 +49,8 @@ class Prepared:
     """Where it stands after them; None before the first."""
     checkpoints: Checkpoints | None = None
     notes: tuple[str, ...] = ()
-    finished: bool = False
-    """Whether nothing is left to do."""
-    stopped: str | None = None
-    """Why it could not go on, if it is finished before its last round, in a sentence."""
+    ending: Ending | None = None
+    """How it ended, where nothing is left to do."""
 
     @property
     def device(self) -> torch.device:
@@ -81,32 +82,26 @@ class RunPlan(NamedTuple):
     """A run that can be carried out: its config, and what else its folder says of it."""
 
     config: Config
-    about: dict[str, Any]
+    about: About
 
 
 def plan_of(prepared: Prepared) -> RunPlan:
     """Say all there is to say of a run that has not begun."""
-    config = prepared.config
-    about = {**_surroundings(prepared), "data": describe_data(prepared.federation), "config": config.digest}
-    if config.trackers and prepared.store:
-        about["tracked_in"] = str(prepared.store.resolve())
-    return RunPlan(config, about)
+    tracked_in = prepared.store if prepared.config.trackers else None
+    return RunPlan(prepared.config, about_of(prepared.config, prepared.federation, tracked_in))
 
 
 def write_plan(plan: RunPlan, folder: RunFolder) -> None:
     """Fill a folder, from which any process can then begin the run."""
-    folder.write("config.yaml", plan.config.to_yaml())
-    folder.write("environment.json", json.dumps(plan.about, indent=2) + "\n")
+    folder.write(CONFIG, plan.config.to_yaml())
+    folder.write(ENVIRONMENT, plan.about.to_text())
 
 
-def plan_run(plan: RunPlan, root: Path) -> Path:
-    """Make a run's folder under `root`, and let go of it."""
-    folder = RunFolder.new(root, name_of(plan.config))
-    try:
-        write_plan(plan, folder)
-    finally:
-        folder.close(None)
-    return folder.path
+def checkpoints_of(prepared: Prepared, folder: RunFolder) -> Checkpoints:
+    """The checkpoints in a run's folder."""
+    config = prepared.config
+    owner = Owner(identity_of(config), prepared.federation.data.digest)
+    return Checkpoints(folder.checkpoints, config.checkpoint_every, owner)
 
 
 def reopen_run(
@@ -115,66 +110,81 @@ def reopen_run(
     module: nn.Module | None = None,
     trackers: Sequence[Tracker] = (),
     retry: bool = False,
+    trusted: Collection[str] = (),
 ) -> Prepared:
     """Open a run's folder to go on after its newest checkpoint; records of later rounds are forgotten.
 
-    A run whose bad rounds were too many stays as it is; to `retry` it is to begin again with its first round.
+    A run whose bad rounds were too many stays as it is; to `retry` it is to begin again with its first round. Only
+    modules that are `trusted` are imported for a model that the folder names.
     """
     folder = RunFolder.reopen(path)
     try:
-        config = read_config(path / "config.yaml")
-        about = _read_environment(path / "environment.json")
-        prepared = prepare_run(config, data, module, trackers, Path(about.get("tracked_in", path.parent)))
-        _refuse_other_data(path, about, prepared.federation)
-        if folder.begun and about.get("config", config.digest) != config.digest:
-            raise TurboSVMError(
-                f"'{path / 'config.yaml'}' has been changed since the run began: it would be another run."
-            )
-        records, checkpoints = recorded(path), Checkpoints(folder.checkpoints, config.checkpoint_every)
-        stopped = why_it_stopped(path) if is_spent(records, config) else None
-        if is_finished(path) or (stopped and not retry):
-            return replace(prepared, folder=folder, records=tuple(records), finished=True, stopped=stopped)
-        if stopped:
-            checkpoints.forget()
-            records = []
-        memory = empty_memory(prepared.federation, build_plan(config))
-        standing, notes = checkpoints.latest(len(records), memory, prepared.device)
-        if standing is None and (records or notes):
-            notes.append("There is no checkpoint to go on from; it began again with its first round.")
-        records = records[: standing.round if standing else 0]
-        if folder.begun and len(records) < config.rounds:
-            again = {"after_round": len(records), **describe_environment(prepared.device)}
-            about = {**about, "resumed": [*about.get("resumed", []), again]}
-        elif not folder.begun:
-            about = {**about, **_surroundings(prepared)}  # it may have been planned on another machine
-        folder.write("environment.json", json.dumps(about, indent=2) + "\n")
+        config, about = read_config(path / CONFIG), read_about(path)
+        if what := difference(about.settings, identity_of(config)):
+            raise TurboSVMError(f"'{path / CONFIG}' has been changed since the run was planned: {what}.")
+        if module is None:
+            refuse_untrusted(config.model.name, trusted, f"'{path}'")
+        prepared = prepare_run(config, data, module, trackers, _store(path, about))
+        refuse_other_data(path, about.data, prepared.federation)
+        return _reopened(replace(prepared, folder=folder), folder, about, retry)
     except BaseException:
-        folder.close(None)
+        folder.release()
         raise
-    return replace(
-        prepared,
-        folder=folder,
-        records=tuple(records),
-        standing=standing,
-        checkpoints=checkpoints,
-        notes=tuple(notes),
-    )
+
+
+def _reopened(prepared: Prepared, folder: RunFolder, about: About, retry: bool) -> Prepared:
+    """Find out where a run stands, and write down that it goes on."""
+    config, path = prepared.config, folder.path
+    records, checkpoints = recorded(path), checkpoints_of(prepared, folder)
+    ending, damage = find_ending(path)
+    stays = ending is not None and (ending.stopped is None or (is_spent(records, config) and not retry))
+    if stays:
+        return replace(prepared, records=tuple(records), ending=ending)
+    if ending and is_spent(records, config):
+        checkpoints.forget()
+        records = []
+    standing, notes = checkpoints.latest(path / RECORDS, len(records), begin_at(prepared))
+    if damage:
+        notes.insert(0, damage)
+    if standing is None and (records or notes):
+        notes.append("There is no checkpoint to go on from; it began again with its first round.")
+    done = standing.round if standing else 0
+    notes += _elsewhere(prepared, about) if done else []
+    if folder.begun and done < config.rounds:
+        again = {"after_round": done, **describe_environment(prepared.device)}
+        about = about.model_copy(update={"resumed": [*about.resumed, again]})
+    elif not folder.begun:  # it may have been planned on another machine
+        about = about.model_copy(update=surroundings(config, prepared.federation))
+    folder.write(ENVIRONMENT, about.to_text())
+    records = records[:done]
+    return replace(prepared, records=tuple(records), standing=standing, checkpoints=checkpoints, notes=tuple(notes))
+
+
+def begin_at(prepared: Prepared) -> Standing:
+    """Where the run stood before its first round."""
+    return begin(prepared.federation, prepared.algorithm, build_plan(prepared.config))
+
+
+def _elsewhere(prepared: Prepared, about: About) -> list[str]:
+    """What to say where a run goes on with other means than it began with."""
+    now = surroundings(prepared.config, prepared.federation)
+    before = about.model_dump()
+    keys = [key for key in ("engine", "precision", "device") if before.get(key, now[key]) != now[key]]
+    told = ", ".join(f"{key} {now[key]}, not {before[key]}" for key in keys)
+    return [f"It goes on with {told}; the last bits of its numbers may be others."] if keys else []
+
+
+def _store(path: Path, about: About) -> Path:
+    """Where trackers keep what several runs share: a folder around the run's, whatever its files say."""
+    own = path.resolve()
+    named = Path(about.tracked_in) if about.tracked_in else own.parent
+    return named if named in own.parents else own.parent
 
 
 def is_spent(records: Sequence[Record], config: Config) -> bool:
     """Whether nothing is left that could be done better: no bad round more is allowed, or all rounds are over."""
-    bad = sum(record.get("failed") is not None for record in records)
+    bad = sum(record["failed"] is not None for record in records)
     return bad > config.max_failed_rounds or len(records) == config.rounds
-
-
-def why_it_stopped(path: Path) -> str | None:
-    """Why a run could not go on, as its folder says; None if it was not so."""
-    file = path / "stopped.txt"
-    if not file.exists():
-        return None
-    with cannot_read(file):
-        text = file.read_text(errors="replace").strip()
-    return text.partition(": ")[2] or text or "It stopped."
 
 
 def adopt(path: Path, config: Config) -> None:
@@ -185,60 +195,9 @@ def adopt(path: Path, config: Config) -> None:
     folder = RunFolder.reopen(path)
     try:
         if not is_finished(path):
-            own = read_config(path / "config.yaml")
+            own = read_config(path / CONFIG)
             data = own.data.model_copy(update={"name": config.data.name})
-            changes = {key: getattr(config, key) for key in ("client_memory_mb", "checkpoint_every", "trackers")}
-            folder.write("config.yaml", own.model_copy(update={"data": data, **changes}).to_yaml())
+            changes = {key: getattr(config, key) for key in CHANGES_NO_BIT}
+            folder.write(CONFIG, own.model_copy(update={"data": data, **changes}).to_yaml())
     finally:
-        folder.close(None)
-
-
-def is_finished(path: Path) -> bool:
-    """Whether a run's folder holds all of its rounds, and its model; what failed or is broken is not finished."""
-    if (path / "stopped.txt").exists() or not (path / "model.safetensors").exists():
-        return False
-    try:
-        records, rounds = recorded(path), read_config(path / "config.yaml").rounds
-    except TurboSVMError:
-        return False
-    return any(record.get("failed") is None for record in records) and len(records) == rounds
-
-
-def describe_data(federation: Federation) -> dict[str, Any]:
-    """Say how many users train and how many are held out."""
-    split, counts = federation.split, federation.data.counts
-    return {
-        "name": federation.data.name,
-        "task": federation.data.task,
-        "digest": federation.data.digest,
-        "split": "hash" if federation.data.held_out is None else "own",
-        "users_train": len(split.train),
-        "samples_train": int(counts[list(split.train)].sum()),
-        "users_held_out": len(split.held_out),
-        "samples_held_out": int(counts[list(split.held_out)].sum()),
-    }
-
-
-def _surroundings(prepared: Prepared) -> dict[str, Any]:
-    """What a run computes with."""
-    config, device = prepared.config, prepared.device
-    engine, precision = choose_engine(config.engine, device), choose_precision(config.precision, device)
-    return {**describe_environment(device), "engine": engine, "precision": precision}
-
-
-def _read_environment(file: Path) -> dict[str, Any]:
-    try:
-        about = json.loads(file.read_text())
-    except (OSError, ValueError) as error:
-        raise TurboSVMError(f"Cannot read '{file}': {in_one_line(error)}.") from error
-    return about if isinstance(about, dict) else {}
-
-
-def _refuse_other_data(path: Path, about: dict[str, Any], federation: Federation) -> None:
-    """Refuse to go on with data that is not what the run began with; what is the same may be called differently."""
-    before, now = about.get("data", {}), describe_data(federation)
-    differing = [key for key in now if key in before and before[key] != now[key]]
-    if differing and not (differing == ["name"] and now["digest"]):
-        raise TurboSVMError(
-            f"'{path}' was run on other data than '{federation.data.name}' is now: {', '.join(differing)} differ."
-        )
+        folder.release()

@@ -4,23 +4,27 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load as from_safetensors
 from torch import nn
 
 from turbosvm.algorithms.catalogue import find_algorithm
+from turbosvm.bounded import read_bounded
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.build import build_plan
-from turbosvm.experiment.checkpoints import Checkpoints
+from turbosvm.experiment.checkpoints import MOST_BYTES, Checkpoints
 from turbosvm.experiment.config import Config
-from turbosvm.experiment.folder import Record, RunFolder, record_of
-from turbosvm.experiment.prepared import Prepared, name_of, plan_of, prepare_run, write_plan
-from turbosvm.files import cannot_read
+from turbosvm.experiment.ending import Ending
+from turbosvm.experiment.folder import RunFolder
+from turbosvm.experiment.prepared import Prepared, checkpoints_of, name_of, plan_of, prepare_run, write_plan
+from turbosvm.experiment.recorded import Record, record_of
 from turbosvm.models.contract import load_state
+from turbosvm.run_files import MODEL
 from turbosvm.simulation import Standing, simulate
 from turbosvm.trackers.scalars import summarise
 from turbosvm.trackers.tracker import Status, TrackedRun, Tracker
@@ -89,66 +93,79 @@ def run_experiment(
     """
     prepared = prepare_run(config, data, module, trackers, store or root)
     if root:
-        folder, plan = RunFolder.new(root, name_of(config)), plan_of(prepared)
-        write_plan(plan, folder)
-        checkpoints = Checkpoints(folder.checkpoints, config.checkpoint_every)
-        prepared = replace(prepared, folder=folder, checkpoints=checkpoints)
+        folder = RunFolder.new(root, name_of(config))
+        try:
+            write_plan(plan_of(prepared), folder)
+        except BaseException:
+            folder.discard()
+            raise
+        prepared = replace(prepared, folder=folder, checkpoints=checkpoints_of(prepared, folder))
     return run_on(prepared, on_record)
+
+
+class Reached(NamedTuple):
+    """Where a run stands, and the digest of the lines that were recorded up to there."""
+
+    standing: Standing
+    lines: str
 
 
 def run_on(prepared: Prepared, on_record: OnRecord | None = None) -> Outcome:
     """Go through the rounds that are left."""
-    if prepared.finished:
-        return _as_it_is(prepared)
+    if prepared.ending:
+        return _as_it_is(prepared, prepared.ending)
     config, federation, folder = prepared.config, prepared.federation, prepared.folder
     module, checkpoints, standing = federation.module, prepared.checkpoints, prepared.standing
     records, notes = list(prepared.records), list(prepared.notes)
     tracking, path = Tracking(prepared.trackers), folder.path if folder else None
-    interrupted, stopped, newest = False, None, len(records)
-    if folder:
-        folder.begin(records)
+    interrupted, ended, stopped, newest = False, False, None, len(records)
+    reached: Reached | None = None
     try:
+        if folder:
+            folder.begin(len(records))
+        reached = Reached(standing, folder.records_digest if folder else "") if standing else None
         with repeatable(prepared.device, config.threads):
             name, data = path.name if path else name_of(config), federation.data.name
             tracking.begin(TrackedRun(name, data, config.model_dump(), path, len(records)))
             rounds = simulate(federation, prepared.algorithm, build_plan(config), standing)
-            while True:
+            while not ended:
                 try:
                     finished = next(rounds, None)
                 except TurboSVMError as error:
-                    stopped = str(error)
+                    stopped, ended = str(error), True
                     break
                 if finished is None:
-                    stopped = _nothing_merged(records)
+                    stopped, ended = _nothing_merged(records), True
                     break
                 notes += finished.notes
                 record, newest = record_of(finished, federation.data.users), finished.number
                 if folder:
                     folder.append(record)
                 records.append(record)
-                standing = finished.standing  # after its record: a checkpoint ahead of the records is of no use
+                # After its record: a checkpoint ahead of the records is of no use.
+                reached = Reached(finished.standing, folder.records_digest if folder else "")
                 tracking.record(record)
                 if on_record:
                     on_record(dict(record))
-                if folder and checkpoints and checkpoints.due(standing.round):
-                    _checkpoint(folder, checkpoints, standing, notes)
+                if folder and checkpoints and checkpoints.due(finished.number):
+                    _checkpoint(folder, checkpoints, reached, notes)
     except KeyboardInterrupt:
         interrupted = True
     except Exception:
         tracking.end("failed", summarise(records, None))
         raise
     finally:
-        if standing:
-            load_state(module, standing.model)  # a round leaves anything in it
+        if reached:
+            load_state(module, reached.standing.model)  # a round leaves anything in it
         if folder:
-            if standing and checkpoints:
-                _checkpoint(folder, checkpoints, standing, notes)
             try:
-                if stopped:
-                    folder.write("stopped.txt", f"After round {len(records)}: {stopped}\n")
+                if reached and checkpoints:
+                    _checkpoint(folder, checkpoints, reached, notes)
+                # After an interrupt between a record and where it stands, the model is that of the round before.
+                current = reached is not None and reached.standing.round == newest
+                _save(folder, module if current else None, len(records) if ended else None, stopped, notes)
             finally:
-                # An interrupt can come between a record and its standing: then the model is that of the round before.
-                _close(folder, module if standing and standing.round == newest else None, notes)
+                folder.release()
     status: Status = "interrupted" if interrupted else "stopped" if stopped else "finished"
     try:
         tracking.end(status, summarise(records, stopped))
@@ -157,40 +174,45 @@ def run_on(prepared: Prepared, on_record: OnRecord | None = None) -> Outcome:
     return Outcome(config, records, module, path, interrupted, stopped, notes + tracking.notes)
 
 
-def _as_it_is(prepared: Prepared) -> Outcome:
-    """What a finished run has left, also one that could not go on."""
+def _as_it_is(prepared: Prepared, ending: Ending) -> Outcome:
+    """What a run that has ended has left."""
     folder, module = prepared.folder, prepared.federation.module
     assert folder is not None  # noqa: S101 (such a run has one)
     try:
-        module.load_state_dict(_read_model(folder.path / "model.safetensors"))
+        if ending.model is not None:
+            module.load_state_dict(read_model(folder.path / MODEL, ending.model))
     finally:
-        folder.close(None)
-    return Outcome(prepared.config, list(prepared.records), module, folder.path, False, prepared.stopped, [])
+        folder.release()
+    records = list(prepared.records)
+    return Outcome(prepared.config, records, module, folder.path, False, ending.stopped, list(prepared.notes))
 
 
-def _read_model(path: Path) -> Weights:
-    """The model that a run has ended with."""
-    with cannot_read(path):
-        content = path.read_bytes()
+def read_model(path: Path, digest: str) -> Weights:
+    """The model that a run has ended with, which must have this digest."""
+    content = read_bounded(path, MOST_BYTES)
+    if sha256(content).hexdigest() != digest:
+        raise TurboSVMError(f"'{path}' is damaged: it is not what was written.")
+    return from_safetensors(content)
+
+
+def _save(
+    folder: RunFolder, module: nn.Module | None, after_round: int | None, stopped: str | None, notes: list[str]
+) -> None:
+    """Save the model, and say that the run has ended, if it has; a run is what it is where that is not possible."""
     try:
-        return from_safetensors(content)
-    except SafetensorError as error:
-        raise TurboSVMError(f"'{path}' is damaged ({error}); without that file, the run makes it again.") from error
-
-
-def _close(folder: RunFolder, module: nn.Module | None, notes: list[str]) -> None:
-    """Let go of the folder; a run is what it is where its model cannot be saved."""
-    try:
-        folder.close(module)
+        if module is not None:
+            folder.save_model(module)
+        if after_round is not None:
+            folder.end(after_round, stopped)
     except TurboSVMError as error:
         notes.append(f"The model is not saved: {error}")
 
 
-def _checkpoint(folder: RunFolder, checkpoints: Checkpoints, standing: Standing, notes: list[str]) -> None:
+def _checkpoint(folder: RunFolder, checkpoints: Checkpoints, reached: Reached, notes: list[str]) -> None:
     """Write a checkpoint, after the records before it; a run goes on where that is not possible."""
     try:
         folder.sync()
-        checkpoints.write(standing)
+        checkpoints.write(reached.standing, reached.lines)
     except TurboSVMError as error:
         beginning = "There is no checkpoint of some rounds: "
         if not any(note.startswith(beginning) for note in notes):

@@ -5,9 +5,8 @@ runs, whatever was added to it, and two sweeps into one folder share them.
 """
 
 import os
-import shutil
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,24 +15,27 @@ from typing import NamedTuple
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError, in_one_line
 from turbosvm.experiment.build import Progress, build_data, split_for
+from turbosvm.experiment.checkpoints import forget
 from turbosvm.experiment.config import Config, DataConfig
-from turbosvm.experiment.folder import InUseError, RunFolder, is_in_use, last_record, recorded
+from turbosvm.experiment.ending import find_ending, is_finished
+from turbosvm.experiment.folder import RunFolder, is_in_use
 from turbosvm.experiment.grid import Sweep, key_of
+from turbosvm.experiment.planning import make_folders
 from turbosvm.experiment.prepared import (
     RunPlan,
     adopt,
-    is_finished,
     is_spent,
     name_of,
     plan_of,
     prepare_run,
     reopen_run,
-    why_it_stopped,
-    write_plan,
 )
+from turbosvm.experiment.recorded import last_record, recorded
 from turbosvm.experiment.resolve import read_config
 from turbosvm.experiment.runner import OnRecord, run_on
-from turbosvm.files import cannot_write
+from turbosvm.files import write_atomically
+from turbosvm.models.registry import modules_of
+from turbosvm.run_files import CHECKPOINTS, CONFIG, ERROR, RECORDS
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,13 @@ class Planned:
     @property
     def begun(self) -> bool:
         """Whether any of its rounds has been worked at."""
-        return (self.path / "records.jsonl").exists()
+        return (self.path / RECORDS).exists()
 
     @property
     def rounds_left(self) -> int:
         """How many rounds have no record; all, if it is to begin again."""
-        if why_it_stopped(self.path) and is_spent(recorded(self.path), self.config):
+        ending, damage = find_ending(self.path)
+        if damage or (ending and ending.stopped and is_spent(recorded(self.path), self.config)):
             return self.config.rounds
         record = last_record(self.path)
         return self.config.rounds - (min(int(record["round"]), self.config.rounds) if record else 0)
@@ -63,7 +66,10 @@ class Planned:
             return "done"
         if is_in_use(self.path):
             return "at work"
-        if (self.path / "stopped.txt").exists() or (self.path / "error.txt").exists():
+        ending, damage = find_ending(self.path)
+        if damage:
+            return "damaged"
+        if (ending and ending.stopped) or (self.path / ERROR).exists():
             return "failed"
         done = self.config.rounds - self.rounds_left
         return f"stopped after round {done}" if done else "to do"
@@ -108,56 +114,62 @@ def make_ready(planned: Sequence[Planned]) -> list[Path]:
     All runs that have not begun are built before the first folder is made, so that mistakes are found early.
     """
     left = [run for run in planned if not run.done]
+    for run in planned:
+        if run.done:
+            _clear(run.path)
     plans = {run.path: _plan(run) for run in left if not run.begun}
+    if plans:
+        make_folders(next(iter(plans)).parent, plans)
     for run in left:
-        if run.path in plans:
-            _make_folder(run.path, plans[run.path])
-        else:
+        if run.path not in plans:
             with suppress(TurboSVMError):  # another process is at it, or it is broken: whoever goes on is told
                 adopt(run.path, run.config)
     return [run.path for run in left]
+
+
+def code_of(planned: Sequence[Planned]) -> frozenset[str]:
+    """The modules that the models of a sweep come from: whoever asks for the sweep trusts them."""
+    return modules_of(run.config.model.name for run in planned)
 
 
 def _plan(run: Planned) -> RunPlan:
     return plan_of(prepare_run(run.config, data_of(run.config.data), store=run.path.parent))
 
 
-def _make_folder(path: Path, plan: RunPlan) -> None:
-    with cannot_write("folder", path):
-        path.mkdir(parents=True, exist_ok=True)
-    try:
-        folder = RunFolder(path)
-    except InUseError:  # another sweep has come to it first
-        return
-    try:
-        if not folder.begun:
-            write_plan(plan, folder)
-    finally:
-        folder.close(None)
-
-
-def do_run(path: Path, on_record: OnRecord | None = None) -> Ended:
+def do_run(path: Path, on_record: OnRecord | None = None, trusted: Collection[str] = ()) -> Ended:
     """Go on with a run until it ends; whatever goes wrong is told, so that the others go on."""
     try:
-        prepared = reopen_run(path, data_of(read_config(path / "config.yaml").data), retry=True)
-        outcome = run_on(prepared, on_record)
+        data = data_of(read_config(path / CONFIG).data)
+        outcome = run_on(reopen_run(path, data, retry=True, trusted=trusted), on_record)
     except KeyboardInterrupt:
         return Ended(path, interrupted=True)
     except TurboSVMError as error:
         return Ended(path, str(error))
     except Exception as error:  # a mistake of ours, or a person's own model: the sweep goes on without this run
-        with suppress(OSError):
-            (path / "error.txt").write_text(traceback.format_exc())
-        return Ended(path, f"{in_one_line(error)} (see {path / 'error.txt'})")
+        with suppress(TurboSVMError):
+            write_atomically(path / ERROR, traceback.format_exc())
+        return Ended(path, f"{in_one_line(error)} (see {path / ERROR})")
     if outcome.interrupted:
         return Ended(path, interrupted=True)
     failed = outcome.stopped
     if not failed and not is_finished(path):
         failed = "it could not be saved"
     if not failed:
-        shutil.rmtree(path / "checkpoints", ignore_errors=True)  # what clients keep can be large
-        (path / "error.txt").unlink(missing_ok=True)
+        _clear(path)
     return Ended(path, failed, remarks=tuple(outcome.remarks))
+
+
+def _clear(path: Path) -> None:
+    """Remove what a run needs no more that is done: what clients keep can be large."""
+    if not ((path / CHECKPOINTS).exists() or (path / ERROR).exists()):
+        return
+    with suppress(TurboSVMError, OSError):  # it stays, and does no harm
+        folder = RunFolder.reopen(path)
+        try:
+            forget(folder.checkpoints)
+            (path / ERROR).unlink(missing_ok=True)
+        finally:
+            folder.release()
 
 
 def threads_for(jobs: int | None) -> int | None:

@@ -11,8 +11,8 @@ from typing import Any
 from turbosvm.algorithms.catalogue import find_algorithm
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.algorithm import all_options
-from turbosvm.experiment.folder import recorded
 from turbosvm.experiment.layers import Layer, merge_layers, nest
+from turbosvm.experiment.recorded import recorded
 from turbosvm.experiment.sweep import Planned
 
 RATES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1e0)

@@ -1,9 +1,10 @@
 """Models by name: the built-in ones, or anyone's own as 'module:Class'."""
 
 import importlib
+import importlib.util
 import sys
-from collections.abc import Callable, Mapping
-from inspect import Parameter, signature
+from collections.abc import Callable, Collection, Iterable, Mapping
+from inspect import Parameter, isfunction, signature
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,40 @@ def find_factory(name: str) -> Callable[..., Any]:
     raise unknown("model", name, [*MODELS, "module:Class"])
 
 
+def module_of(name: str) -> str | None:
+    """The module that a model's name has imported; None where it imports nothing."""
+    return name.partition(":")[0] if ":" in name and name not in MODELS else None
+
+
+def modules_of(names: Iterable[str]) -> frozenset[str]:
+    """The modules that these models come from."""
+    return frozenset(filter(None, map(module_of, names)))
+
+
+def refuse_untrusted(name: str, trusted: Collection[str], where: str) -> None:
+    """Refuse a model whose module nobody here has named: importing it, and building the model, runs its code."""
+    module = module_of(name)
+    if module is not None and module not in trusted:
+        raise TurboSVMError(
+            f"{where} has the model '{name}', whose code would be run; if you know that code, resume this very folder "
+            f"with --trust-code {module} (in Python: trust_code='{module}', or model=...)."
+        )
+
+
+def place_of(module: str) -> str:
+    """Where a module would be imported from, for a person to judge; nothing of it is run."""
+    _look_here()
+    top = module.partition(".")[0]
+    try:
+        found = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        found = None
+    if found is None:
+        return "nowhere: there is no such module"
+    places = list(found.submodule_search_locations or [])
+    return str(places[0] if places else found.origin)
+
+
 def takes_option(name: str, option: str) -> bool:
     """Tell whether the model of that name has a keyword argument `option`."""
     parameters = _parameters(name)
@@ -77,14 +112,32 @@ def _parameters(name: str) -> Mapping[str, Parameter]:
 
 def _import(name: str) -> Callable[..., Any]:
     module_name, _, attribute = name.partition(":")
+    if module_name.partition(".")[0] in sys.stdlib_module_names:
+        raise TurboSVMError(f"Model '{name}': Python's own module '{module_name}' has no models.")
+    _look_here()
+    try:
+        found: Any = getattr(importlib.import_module(module_name), attribute, None)
+    except Exception as error:  # the person's own code may raise anything
+        raise TurboSVMError(f"Model '{name}' cannot be imported: {in_one_line(error)}") from error
+    if not _makes_models(found, module_name):
+        raise TurboSVMError(
+            f"Model '{name}': module '{module_name}' has no nn.Module class '{attribute}', nor a function of its own "
+            "of that name."
+        )
+    factory: Callable[..., Any] = found
+    return factory
+
+
+def _makes_models(found: Any, module_name: str) -> bool:
+    """Whether this is a class of models, or a function of the module's own package: `os:system` is neither."""
+    if isinstance(found, type):
+        return issubclass(found, nn.Module)
+    home = str(getattr(found, "__module__", "")).partition(".")[0]
+    return isfunction(found) and home == module_name.partition(".")[0]
+
+
+def _look_here() -> None:
+    """Let modules in the working folder be found."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
-    try:
-        found = getattr(importlib.import_module(module_name), attribute, None)
-    except Exception as error:  # the person's own code may raise anything
-        raise TurboSVMError(f"Model '{name}' cannot be imported: {in_one_line(error)}") from error
-    if not callable(found):
-        raise TurboSVMError(f"Model '{name}': module '{module_name}' has no class or function '{attribute}'.")
-    factory: Callable[..., Any] = found
-    return factory

@@ -53,6 +53,16 @@ def check_environment(about: Any) -> None:
         raise ValueError("its command is not a list of words")
 
 
+def check_ending(ending: Mapping[str, Any]) -> None:
+    """Refuse what a run cannot have said of its end.
+
+    Raises:
+        ValueError: what is wrong with it.
+    """
+    if not isinstance(ending.get("records"), str) or not isinstance(ending.get("stopped", ""), str | None):
+        raise ValueError("it does not say how the run ended")  # noqa: TRY004
+
+
 def _check_kinds(about: Mapping[str, Any], kinds: Mapping[str, tuple[type, ...]]) -> None:
     for key, kind in kinds.items():
         value = about.get(key)

@@ -9,11 +9,10 @@ from pathlib import Path
 
 from turbosvm.errors import TurboSVMError
 from turbosvm.report.records import RunRecords, read_run
+from turbosvm.run_files import CONFIG, ENVIRONMENT, RECORDS
 
 BASELINE = "fedavg"
 """The algorithm that comes first, and that others are paired with unless another is asked for."""
-RECORDS = "records.jsonl"
-CONFIG = "config.yaml"
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ def find_runs(places: Iterable[Path], on_error: Callable[[OSError], None] | None
 def _inside(place: Path, on_error: Callable[[OSError], None] | None) -> Iterator[Path]:
     for folder, below, files in os.walk(place, onerror=on_error):
         names = {*files, *below}  # whatever they are
-        if RECORDS in names or {CONFIG, "environment.json"} <= names:
+        if RECORDS in names or {CONFIG, ENVIRONMENT} <= names:
             below.clear()
             yield Path(folder)
         below.sort()

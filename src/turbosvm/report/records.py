@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,12 @@ from turbosvm.bounded import read_bounded
 from turbosvm.errors import TurboSVMError, in_one_line
 from turbosvm.evaluation.milestones import RoundsToTarget, rounds_to_target
 from turbosvm.names import OWN
-from turbosvm.report.checks import check_config, check_environment
+from turbosvm.report.checks import check_config, check_ending, check_environment
 from turbosvm.report.columns import COLUMNS, METRICS, SUPPORT, Floats, read_columns
+from turbosvm.run_files import CONFIG, ENDED, ENVIRONMENT, RECORDS
 from turbosvm.seals import unsealed
 from turbosvm.visible import visible
 from turbosvm.yaml_text import MOST_BYTES, YamlError, parse_yaml
-
-MOST_REASON = 2**16
-"""Bytes of `stopped.txt`."""
 
 NONE: Floats = np.empty(0)
 
@@ -141,11 +140,14 @@ def read_run(folder: Path) -> RunRecords:
         TurboSVMError: it is not a run's folder, or any of its files is damaged.
     """
     try:
-        config = _parse_config(read_bounded(folder / "config.yaml", MOST_BYTES))
+        config = _parse_config(read_bounded(folder / CONFIG, MOST_BYTES))
         check_config(config)
-        columns, cut = read_columns(read_bounded(folder / "records.jsonl"))
-        environment = _read_environment(folder / "environment.json")
-        stopped = _read_stopped(folder / "stopped.txt")
+        ending = _read_ending(folder / ENDED)  # before the records, which are complete once it is there
+        records = read_bounded(folder / RECORDS)
+        columns, cut = read_columns(records)
+        if ending and ending["records"] != sha256(records).hexdigest():
+            raise ValueError(f"{RECORDS} is not what it was when the run ended, as {ENDED} has it")
+        environment = _read_environment(folder / ENVIRONMENT)
     except (TurboSVMError, ValueError) as error:
         raise _no_run(folder, str(error)) from error
     except Exception as error:  # one folder must never be the end of a report on others
@@ -158,7 +160,7 @@ def read_run(folder: Path) -> RunRecords:
         columns,
         config,
         environment,
-        stopped,
+        ending["stopped"] if ending else None,
         ("the last line of its records was cut off and is left out.",) if cut else (),
     )
 
@@ -183,7 +185,7 @@ def _parse_config(content: bytes) -> Any:
                 return {**rest, "seed": int(found[0][1])}
         return _parse_yaml(content)
     except YamlError as error:
-        raise ValueError(f"config.yaml: {error}") from error
+        raise ValueError(f"{CONFIG}: {error}") from error
 
 
 @lru_cache(maxsize=64)
@@ -198,15 +200,18 @@ def _read_environment(path: Path) -> Mapping[str, Any]:
         about = unsealed(content)
         check_environment(about)
     except ValueError as error:
-        raise ValueError(f"environment.json: {error}") from error
+        raise ValueError(f"{path.name}: {error}") from error
     return about
 
 
-def _read_stopped(path: Path) -> str | None:
-    """Why a run could not go on, if it could not."""
+def _read_ending(path: Path) -> Mapping[str, Any] | None:
+    """How the run ended, if it did."""
     if not os.path.lexists(path):
         return None
+    content = read_bounded(path, MOST_BYTES)
     try:
-        return " ".join(read_bounded(path, MOST_REASON).decode().split())
-    except UnicodeDecodeError as error:
-        raise ValueError("stopped.txt is not text") from error
+        ending = unsealed(content)
+        check_ending(ending)
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from error
+    return ending
