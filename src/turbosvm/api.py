@@ -42,6 +42,7 @@ from turbosvm.report.results import Results, results_of
 from turbosvm.report.tables import results_frame, summary
 from turbosvm.run_files import CONFIG
 from turbosvm.trackers.tracker import Tracker
+from turbosvm.visible import visible
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +154,7 @@ def run(
     if result.stopped and (result.records.empty or result.config.on_bad_client == "abort"):
         raise TurboSVMError(result.stopped)
     for sentence in sentences:
-        warnings.warn(sentence, stacklevel=2)
+        warnings.warn(visible(sentence), stacklevel=2)
     return result
 
 
@@ -181,7 +182,7 @@ def resume(
     prepared = reopen_run(Path(folder), data, model, trusted=trusted)
     result, sentences = _result(run_on(prepared, on_record))
     for sentence in sentences:
-        warnings.warn(sentence, stacklevel=2)
+        warnings.warn(visible(sentence), stacklevel=2)
     return result
 
 
@@ -214,7 +215,7 @@ def compare(
         result, sentences = _result(outcome)
         results.append(result)
         for sentence in sentences:
-            warnings.warn(sentence, stacklevel=2)
+            warnings.warn(visible(sentence), stacklevel=2)
     if out and any(result.final for result in results):
         save_report([result._report for result in results], Path(out))
     return Comparison(tuple(results))
@@ -299,7 +300,7 @@ def sweep(
         first, why = next(iter(failed.items()))
         raise TurboSVMError(f"All of the {len(failed)} runs in '{root}' failed; the first, {first}: {why}")
     for name, why in failed.items():
-        warnings.warn(f"{name} failed: {why}", stacklevel=2)
+        warnings.warn(visible(f"{name} failed: {why}"), stacklevel=2)
     begun = [run.path for run in planned if run.begun]
     runs = [read_run(path) for path in begun]
     if any(run.final for run in runs):
@@ -354,7 +355,8 @@ def prepare(
     rules = Rules(min_samples, skip_bad, partition)
     done = prepare_data(request, store.place_for(str(out or task)), rules, replace, on_progress)
     if bad := done.left_out.count:
-        warnings.warn(f"Bad things that were left out: {bad}, the first: {done.left_out.first[0]}", stacklevel=2)
+        sentence = f"Bad things that were left out: {bad}, the first: {done.left_out.first[0]}"
+        warnings.warn(visible(sentence), stacklevel=2)
     return store.load(done.folder)
 
 

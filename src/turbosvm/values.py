@@ -17,7 +17,7 @@ def as_real(what: str, value: Any) -> float:
                 return number
     except (TypeError, ValueError, OverflowError, RuntimeError):
         pass
-    raise TurboSVMError(f"{what} is {_shown(value)}; it must be a finite number.")
+    raise TurboSVMError(f"{what} is {shown(value)}; it must be a finite number.")
 
 
 def as_positive(what: str, value: Any) -> float:
@@ -51,18 +51,18 @@ def as_whole(what: str, value: Any, least: int) -> int:
     except TypeError:
         number = None
     if number is None or isinstance(value, bool) or not least <= number < 2**62:
-        raise TurboSVMError(f"{what} is {_shown(value)}; it must be a whole number from {least} on.")
+        raise TurboSVMError(f"{what} is {shown(value)}; it must be a whole number from {least} on.")
     return number
 
 
 def as_flag(what: str, value: Any) -> bool:
     """Return true or false as a bool."""
     if value is not True and value is not False and type(value).__name__ not in ("bool", "bool_"):
-        raise TurboSVMError(f"{what} is {_shown(value)}; it must be true or false.")
+        raise TurboSVMError(f"{what} is {shown(value)}; it must be true or false.")
     return bool(value)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """Write a value into a sentence, shortly."""
     text = repr(value).replace("\n", " ")
     return text if len(text) <= 40 else f"{text[:37]}..."

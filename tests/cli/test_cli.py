@@ -125,7 +125,7 @@ def test_settings_from_a_file(tmp_path: Path) -> None:
         (("run", "fedavg", "--preset", "femnst"), "Unknown preset 'femnst'; allowed: celeba, femnist,"),
         (("run", "fedavg", "--preset", "femnist"), "The task 'femnist' needs its data"),
         (("run", "fedavg", "--model", "smal"), "Unknown model 'smal'; allowed:"),
-        (("run", "fedavg", "--set", "client.lr=3"), "Unknown config key in 'client' 'lr'; allowed: batch_size,"),
+        (("run", "fedavg", "--set", "client.lr=3"), "Unknown config key 'client.lr'; allowed in 'client': batch_size,"),
         (("run", "fedavg", "--set", "rounds"), "'rounds' is not an assignment"),
         (("run", "fedavg", "--rounds", "-1"), "Config key 'rounds' is -1; it must be greater than or equal to 1."),
         (("run", "fedavg", *OWN, "--set", "clients_per_round=99"), "Config key 'clients_per_round' is 99; it must be"),
@@ -135,7 +135,7 @@ def test_settings_from_a_file(tmp_path: Path) -> None:
         ),
         (
             ("run", "fedavg", *OWN, "--head", "layer.2"),
-            "Unknown head layer of model Net 'layer.2'; allowed: layers.0, layers.2",
+            "Unknown head layer 'layer.2' of model Net; allowed: layers.0, layers.2",
         ),
         (("run", "fedavg", "--data", "blobs", "--rounds", "1"), "Model SmallCNN cannot take inputs of shape [2, 4]"),
         (("run", "fedavg", "--set", "model=5"), "Config key 'model' is 5; it must be"),

@@ -89,7 +89,7 @@ def test_bad_input_is_one_sentence_or_counted(
         (("femnist", "--from", "a.csv"), "'a.csv' does not hold femnist in any form that is known"),
         (("own", "--from", "a.csv", "--partition", "diriclet:1"), "Unknown"),
         (("own", "--from", "a.csv", "--partition", "dirichlet"), "needs a number after a colon"),
-        (("own", "--from", "a.csv", "--user", "who"), "Unknown column of a.csv 'who'; allowed: label, user, x."),
+        (("own", "--from", "a.csv", "--user", "who"), "Unknown column 'who' of a.csv; allowed: label, user, x."),
         (("own", "--from", "a.csv", "--split", "leaf"), "only LEAF's JSON folders have a split of their own"),
     ],
 )

@@ -92,7 +92,10 @@ def test_names_of_data_cannot_leave_the_folder(tmp_path: Path) -> None:
         (("runs", "--at", "6"), "There is no round 6 to make tables at; the longest run has 5 rounds."),
         (("runs", "--baseline", "fedavgx"), "Unknown baseline 'fedavgx'; allowed: fedadam, fedavg, fedavgm, turbosvm."),
         (("begun",), "None of the 1 runs in 'begun' came as far as an evaluation."),
-        (("broken",), "'broken' is not a run's folder: line 1 of records.jsonl is not JSON."),
+        (
+            ("broken",),
+            "'broken' is not a run's folder: line 1 of records.jsonl is not what was written",
+        ),
         (("runs", "--out", "runs/fedavg-seed0/config.yaml"), "Cannot write file 'runs/fedavg-seed0/config.yaml/"),
     ],
 )
@@ -117,7 +120,10 @@ def test_what_was_noted_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[st
     (tmp_path / "runs" / "turbosvm-seed1" / "records.jsonl").write_text("?\n")
     assert turbosvm("report", "runs") == 0
     shown = capsys.readouterr().out
-    assert "Left out: 'runs/turbosvm-seed1' is not a run's folder: line 1 of records.jsonl is not JSON." in shown
+    assert (
+        "Left out: 'runs/turbosvm-seed1' is not a run's folder: line 1 of records.jsonl is not what was written"
+        in shown
+    )
     assert "fedavg seed 1: the last line of its records was cut off and is left out." in shown
     assert "turbosvm has no seed 1, which others have." in shown
     assert "Metrics are at round 4, the last at which all runs were evaluated" in shown

@@ -92,9 +92,9 @@ def test_reproduce_lists_and_refuses(capsys: pytest.CaptureFixture[str]) -> None
         (("rounds", "--data", "celeba=blobs", "--grid", "algorithm=["), "The value in 'algorithm=[' is not YAML."),
         (
             ("rounds", "--data", "mnist=blobs"),
-            "Unknown task of the paper 'mnist'; allowed: celeba, femnist, shakespeare.",
+            "Unknown task 'mnist' of the paper; allowed: celeba, femnist, shakespeare.",
         ),
-        (("rounds", "--data", "glyphs"), "Unknown task of the paper 'glyphs'"),
+        (("rounds", "--data", "glyphs"), "Unknown task 'glyphs' of the paper"),
         (("rounds", "--data", "femnist=nowhere"), "nowhere"),
         (("rounds", "--data", "celeba=blobs", "--seeds", "x"), "Seeds 'x' are not whole numbers"),
     ):

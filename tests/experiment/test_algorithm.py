@@ -10,8 +10,9 @@ from turbosvm.experiment.algorithm import all_options, build_algorithm
 
 
 def test_hyperparameters_replace_the_catalogues_and_are_converted() -> None:
-    algorithm = build_algorithm("fedavgm", {"body": {"momentum": "5e-1"}})
-    assert algorithm.body == Momentum(momentum=0.5, learning_rate=1.0)
+    algorithm = build_algorithm("fedavgm", {"body": {"momentum": 0}})
+    assert algorithm.body == Momentum(momentum=0.0, learning_rate=1.0)
+    assert isinstance(algorithm.body.momentum, float)
 
 
 @pytest.mark.parametrize(
@@ -19,7 +20,7 @@ def test_hyperparameters_replace_the_catalogues_and_are_converted() -> None:
     [
         (
             ("fedavgm", {"body": {"momentun": 1}}),
-            "Unknown option in the body rule of fedavgm 'momentun'",
+            "Unknown option 'momentun' of the body rule of fedavgm;",
         ),
         (
             ("fedavgm", {"body": {"momentum": 2}}),
@@ -73,7 +74,7 @@ def test_a_rows_options_of_a_plain_rule_come_along_where_no_other_rule_is_chosen
     [
         ("fedavgm+fedadam", "fedavgm and fedadam both choose the body rule"),
         ("moon+fedprox+turbosvm", "moon and fedprox both choose the objective|fedprox and moon both choose"),
-        ("fedavgm+turbosvn", r"Unknown algorithm \(in 'fedavgm\+turbosvn'\) 'turbosvn'.*Did you mean 'turbosvm'"),
+        ("fedavgm+turbosvn", r"Unknown algorithm 'turbosvn' in 'fedavgm\+turbosvn'; .*Did you mean 'turbosvm'"),
         ("centralised+turbosvm", "centralised training has no clients and no server"),
         ("fedavg+", "Unknown algorithm"),
         ("fedavg,turbosvm", "algorithms to compare are separated by spaces, those to combine by"),
@@ -114,3 +115,30 @@ def test_rules_that_are_not_there_are_answered_with_those_that_are(options: dict
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_every_rows_spelt_out_options_give_it_back(name: str) -> None:
     assert build_algorithm(name, all_options(CATALOGUE[name])) == CATALOGUE[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "option", "value"),
+    [
+        ("fedavgm", "body", "momentum", True),
+        ("fedavgm", "body", "momentum", "0.5"),
+        ("fedadam", "body", "bias_correction", 1),
+        ("fedadam", "body", "bias_correction", "no"),
+        ("moon", "objective", "contrast", "off"),
+        ("turbosvm", "head", "steps", True),
+        ("turbosvm", "head", "degree", 2.5),
+        ("turbosvm", "head", "cost", True),
+        ("turbosvm", "head", "cost", [1, "2"]),
+        ("turbosvm", "head", "classes", True),
+        ("turbosvm", "head", "selection", 0),
+    ],
+)
+def test_flags_and_text_are_no_numbers_and_numbers_are_no_flags(
+    name: str, part: str, option: str, value: object
+) -> None:
+    with pytest.raises(TurboSVMError, match=f"Option '{option}' of the .* is "):
+        build_algorithm(name, {part: {option: value}})
+
+
+def test_a_list_of_costs_may_have_whole_numbers() -> None:
+    assert all_options(build_algorithm("turbosvm", {"head": {"cost": [1, 0.5]}}))["head"]["cost"] == (1.0, 0.5)

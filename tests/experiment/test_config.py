@@ -11,7 +11,7 @@ from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.config import Config
 from turbosvm.experiment.layers import merge_layers, parse_assignments
 from turbosvm.experiment.presets import PRESETS
-from turbosvm.experiment.resolve import resolve_config
+from turbosvm.experiment.resolve import read_config, resolve_config
 
 
 def test_layers_win_in_order(tmp_path: Path) -> None:
@@ -106,8 +106,14 @@ def test_a_name_and_its_options_can_come_from_different_layers() -> None:
     ("overrides", "sentence"),
     [
         ({"round": 5}, r"Unknown config key 'round'; allowed: algorithm, checkpoint_every, .* Did you mean 'rounds'\?"),
-        ({"client": {"epoch": 5}}, r"Unknown config key in 'client' 'epoch'; .* Did you mean 'epochs'\?"),
-        ({"data": {"glyphs": {"user": 5}}}, r"Unknown config key in 'data.glyphs' 'user'; .* Did you mean 'users'\?"),
+        (
+            {"client": {"epoch": 5}},
+            r"Unknown config key 'client.epoch'; allowed in 'client': batch_size, .* Did you mean 'client.epochs'\?",
+        ),
+        (
+            {"data": {"glyphs": {"user": 5}}},
+            r"Unknown config key 'data.glyphs.user'; allowed in 'data.glyphs': .* Did you mean 'data.glyphs.users'\?",
+        ),
         ({"rounds": 0}, "Config key 'rounds' is 0; it must be greater than or equal to 1."),
         ({"rounds": "many"}, "Config key 'rounds' is 'many'; it must be a valid integer"),
         ({"client": {"learning_rate": -1}}, "Config key 'client.learning_rate' is -1; it must be greater than 0."),
@@ -130,13 +136,13 @@ def test_a_name_and_its_options_can_come_from_different_layers() -> None:
         ),
         (
             {"fedavgm": {"name": {}}},
-            "Unknown config key in 'fedavgm' 'name'; allowed: body, buffers, head, local, objective",
+            "Unknown config key 'fedavgm.name'; allowed in 'fedavgm': body, buffers, head, local, objective",
         ),
         ({"fedprx": {"objective": {"mu": 1}}}, "Unknown config key 'fedprx'.*Did you mean 'fedprox'"),
         ({"algorithm": {"body": {"rule": ["x"]}}}, "Unknown body rule .*allowed: fedadagrad"),
         ({"turbosvm": {"cost": 1}}, "'turbosvm.cost' is not there; did you mean 'turbosvm.head.cost'"),
         ({"head": {"cost": 1}}, "Config key 'head' is not there; did you mean 'algorithm.head'"),
-        ({"fedavgm": {"body": {"junk": 3}}}, "Unknown option in the body rule of fedavgm 'junk'"),
+        ({"fedavgm": {"body": {"junk": 3}}}, "Unknown option 'junk' of the body rule of fedavgm;"),
         ({"threads": 5_000_000_000}, "'threads' is 5000000000; it must be less than or equal to 1024"),
         ({1: 2}, "Config key 1 is not a name"),
         ({"algorithm": {"name": [1]}}, "Config key 'algorithm.name' is .1.; it must be a valid string"),
@@ -168,7 +174,7 @@ def test_a_wrong_file_is_explained(content: str, sentence: str, tmp_path: Path) 
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(TurboSVMError, match=r"none\.yaml' cannot be read: No such file"):
+    with pytest.raises(TurboSVMError, match=r"Cannot read '.*none\.yaml': No such file"):
         resolve_config(file=tmp_path / "none.yaml")
 
 
@@ -277,3 +283,70 @@ def test_a_digest_tells_what_is_computed_not_how_nor_where() -> None:
         assert resolve_config(overrides=other).digest != digest
     assert Later(**resolve_config().model_dump()).digest == digest
     assert Later(**resolve_config().model_dump(), tomorrow=4).digest != digest
+
+
+@pytest.mark.parametrize(
+    ("assignment", "key"),
+    [
+        ("rounds=true", "rounds"),
+        ("rounds='3'", "rounds"),
+        ("rounds=2.5", "rounds"),
+        ("seed=true", "seed"),
+        ("target=true", "target"),
+        ("threads=true", "threads"),
+        ("client.learning_rate=true", "client.learning_rate"),
+        ("client.learning_rate='1e-3'", "client.learning_rate"),
+        ("data.held_out=false", "data.held_out"),
+        ("data.glyphs.users=true", "data.glyphs.users"),
+        ("data.max_samples=true", "data.max_samples"),
+        ("data.name=1.10", "data.name"),
+        ("data.name=true", "data.name"),
+        ("model.head=1.5", "model.head"),
+        ("model.head=false", "model.head"),
+    ],
+)
+def test_a_value_is_what_a_person_reads_or_is_refused(assignment: str, key: str) -> None:
+    with pytest.raises(TurboSVMError, match=f"Config key '{key}' is .*; it must be a valid "):
+        resolve_config(overrides=parse_assignments([assignment]))
+
+
+@pytest.mark.parametrize("word", ["yes", "no", "on", "off", "010", "1:30", "1_000", "0x10", "0o10", "+5", "2020-01-01"])
+def test_words_that_yaml_has_two_readings_of_are_refused_wherever_they_stand(word: str) -> None:
+    for key in ("rounds", "model.options.layers", "turbosvm.head.steps"):
+        with pytest.raises(TurboSVMError, match=r"is not read, as not everyone reads it as the same"):
+            parse_assignments([f"{key}={word}"])
+    assert parse_assignments([f"rounds='{word}'"]) == {"rounds": word}
+
+
+def test_numbers_with_exponents_are_numbers_everywhere() -> None:
+    config = resolve_config(
+        overrides=parse_assignments(
+            [
+                *("rounds=1e2", "client.learning_rate=1e-3", "model.options={rate: 1e-3}"),
+                *("algorithm=fedavgm", "fedavgm.body.learning_rate=5E-1"),
+            ]
+        )
+    )
+    assert (config.rounds, config.client.learning_rate, config.algorithm.body["learning_rate"]) == (100, 0.001, 0.5)
+    assert config.model.options == {"rate": 0.001}
+
+
+def test_what_yaml_takes_for_a_comment_is_not_taken_for_nothing() -> None:
+    with pytest.raises(TurboSVMError, match=r"=#3' begins with a '#'; put it in quotes"):
+        parse_assignments(["model.head=#3"])
+    assert parse_assignments(["model.head='#3'", "data.name="]) == {"model": {"head": "#3"}, "data": {"name": None}}
+
+
+def test_a_config_is_saved_so_that_it_is_read_as_it_was_meant(tmp_path: Path) -> None:
+    odd = ["1e-3", "010", "yes", "1:30", "2020-01-01", "", "~", "<<", "#", "a: b", " x", "\t"]
+    config = resolve_config(overrides={"model": {"options": {"odd": odd, "again": [odd, odd], "1": 1e-7}}})
+    (tmp_path / "config.yaml").write_text(config.to_yaml())
+    assert "&" not in config.to_yaml()
+    assert read_config(tmp_path / "config.yaml") == config
+    assert yaml.safe_load(config.to_yaml()) == config.model_dump()
+
+
+@pytest.mark.parametrize("value", ["\0", "\x1b", "\ud800", 2**70, float("inf"), object()])
+def test_a_config_that_could_not_be_read_again_is_not_saved(value: object) -> None:
+    with pytest.raises(TurboSVMError, match="This config cannot be saved as YAML"):
+        resolve_config(overrides={"model": {"options": {"value": value}}}).to_yaml()

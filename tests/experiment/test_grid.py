@@ -69,14 +69,14 @@ def test_the_grid_may_go_over_presets_and_overrides_win() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"gird": {}}, r"Unknown key in the sweep 'gird'; allowed: .* Did you mean 'grid'\?"),
+        ({"gird": {}}, r"Unknown key 'gird' in the sweep; allowed: .* Did you mean 'grid'\?"),
         ({"grid": {"seed": 3}}, r"the grid's 'seed' must be a list of values, not 3"),
         ({"grid": {"seed": []}}, r"the grid's 'seed' must be a list"),
         ({"grid": [1]}, r"'grid' must hold keys and values"),
         ({"set": "rounds"}, r"'set' must hold keys and values"),
         ({"runs": {"grid": {}}}, r"'runs' must be a list of blocks"),
         ({"runs": [3]}, r"block 1: keys and values are expected, not 3"),
-        ({"runs": [{"runs": []}]}, r"Unknown key in the sweep, block 1 'runs'"),
+        ({"runs": [{"runs": []}]}, r"Unknown key 'runs' in the sweep, block 1;"),
         ({"grid": {"algorithm": ["fedavg", "fedavgg"]}}, r"In the sweep \(algorithm=fedavgg\): Unknown algorithm"),
         ({"grid": {"rounds": [1, -1]}}, r"In the sweep \(rounds=-1\): Config key 'rounds' is -1"),
         ({"preset": "mnist"}, r"Unknown preset 'mnist'"),
@@ -129,14 +129,14 @@ def test_which_settings_stand_in_the_place_of_a_list(key: str, settings: dict[st
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("grid: {seed: [0], seed: [1]}", r"is not YAML: the key 'seed' is there twice"),
-        ("set: {rounds: 0x_}", r"Sweep file '.*' is not YAML"),
-        ("set: {rounds: 2001-99-99}", r"Sweep file '.*' is not YAML: month must be in 1..12"),
-        ("set: &a {b: *a}", r"Sweep file '.*' refers to itself"),
-        ("set: !!bool maybe", r"Sweep file '.*' is not YAML: 'maybe'"),
-        ("set: !!int ''", r"Sweep file '.*' is not YAML: string index out of range"),
+        ("grid: {seed: [0], seed: [1]}", r"is not YAML as settings are written: line 1: the key 'seed' is there twice"),
+        ("set: {rounds: 2001-99-99}", r"Sweep file '.*' is not YAML .*'2001-99-99' is not read"),
+        ("set: {rounds: 0x_}", r"Sweep file '.*' is not YAML .*'0x_' is not read"),
+        ("set: &a {b: *a}", r"Sweep file '.*' is not YAML .*: line 1: '\*a' refers to itself"),
+        ("set: !!bool maybe", r"Sweep file '.*' is not YAML .*there is the tag"),
+        ("set: !!int ''", r"Sweep file '.*' is not YAML .*there is the tag"),
         ("set: !!timestamp foo", r"Sweep file '.*' is not YAML"),
-        ("[" * 5000, r"Sweep file '.*' is not YAML: maximum recursion depth exceeded"),
+        ("[" * 5000, r"Sweep file '.*' is not YAML .*nested more than 32 deep"),
     ],
 )
 def test_files_that_are_no_sweeps(text: str, message: str, tmp_path: Path) -> None:
@@ -148,9 +148,11 @@ def test_files_that_are_no_sweeps(text: str, message: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("text", ["rounds=0x_", "rounds=2001-99-99", "rounds=[", "model.options={a: 1, a: 2}"])
 def test_values_that_are_not_yaml(text: str) -> None:
     for parse in (parse_assignments, parse_lists):
-        with pytest.raises(TurboSVMError, match=r"The value in '.*' is not YAML\."):
+        with pytest.raises(TurboSVMError, match=r"The value in '.*' is not YAML as settings are written: "):
             parse([text])
-    with pytest.raises(TurboSVMError, match=r"The value in 'model.options=&a {b: \*a}' refers to itself\."):
+    with pytest.raises(
+        TurboSVMError, match=r"The value in 'model.options=&a {b: \*a}' is not YAML .* refers to itself\."
+    ):
         parse_assignments(["model.options=&a {b: *a}"])
 
 
@@ -171,10 +173,10 @@ def test_lists_are_put_in_the_place_of_lists_alone() -> None:
         (1, 7),
     ]
     for given, message in (
-        (["epochs=1"], r"Unknown list in the grid of the sweep 'epochs'; allowed: client.epochs, rounds, seed"),
+        (["epochs=1"], r"Unknown list 'epochs' in the grid of the sweep; allowed: client.epochs, rounds, seed"),
         (["seed="], r"The list of 'seed' in the grid of the sweep is to have no values"),
-        (["algorithm=fedavg,turbosvm"], r"Unknown list in the grid of the sweep 'algorithm'"),
-        (["preset=celeba"], r"Unknown list in the grid of the sweep 'preset'"),
+        (["algorithm=fedavg,turbosvm"], r"Unknown list 'algorithm' in the grid of the sweep"),
+        (["preset=celeba"], r"Unknown list 'preset' in the grid of the sweep"),
         (["seed=1", "seed=2"], r"There are two lists of 'seed'"),
     ):
         with pytest.raises(TurboSVMError, match=message):

@@ -268,7 +268,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert turbosvm("sweep", "mine.yaml", "--set", "rounds=2") == 0
     assert "4 runs in runs/mine: 4 done, 0 to do" in capsys.readouterr().out
     assert turbosvm("sweep", "mine.yaml", "--engine", "slurm") == 2
-    assert "Unknown engine of a sweep 'slurm'; allowed: local, ray" in capsys.readouterr().err
+    assert "Unknown engine 'slurm' of a sweep; allowed: local, ray" in capsys.readouterr().err
     assert turbosvm("sweep", "other.yaml") == 2
     assert "Sweep file 'other.yaml' cannot be read" in capsys.readouterr().err
     (tmp_path / "faulty").touch()

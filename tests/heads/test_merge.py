@@ -270,7 +270,7 @@ def test_hopeless_problems_are_given_up() -> None:
         ({"heads": heads()[:, :1]}, "at least 2 classes"),
         ({"heads": [*heads()[:5], heads()[5][:, :3]]}, "Client 5 has a head of shape"),
         ({"rounds": 0}, "rounds is 0"),
-        ({"kernal": "rbf"}, "Unknown option of merge_heads 'kernal'.*Did you mean 'kernel'"),
+        ({"kernal": "rbf"}, "Unknown option 'kernal' of merge_heads;.*Did you mean 'kernel'"),
         ({"scheme": "all"}, "Unknown scheme"),
         ({"cost": "falling"}, "Unknown cost schedule 'falling'"),
         ({"cost": []}, "empty list"),

@@ -35,7 +35,7 @@ def test_any_linear_layer_can_be_named() -> None:
         ),
         (
             "clasifier.1",
-            "Unknown head layer of model Nested 'clasifier.1'; allowed: classifier.1, encoder.0. Did you mean",
+            "Unknown head layer 'clasifier.1' of model Nested; allowed: classifier.1, encoder.0. Did you mean",
         ),
         ("encoder.1", "The head 'encoder.1' of model Nested is a ReLU, not a linear layer; linear layers: encoder.0"),
     ],

@@ -44,7 +44,7 @@ def test_ones_own_model_is_imported_and_seeded() -> None:
     ("name", "options", "sentence"),
     [
         ("smal", {}, r"Unknown model 'smal'; allowed: celeba, femnist, .*Did you mean 'small'\?"),
-        ("small", {"embeding": 3}, r"Unknown option of model small 'embeding'; .*Did you mean 'embedding'\?"),
+        ("small", {"embeding": 3}, r"Unknown option 'embeding' of model small; .*Did you mean 'embedding'\?"),
         ("no_such_module:Net", {}, "Model 'no_such_module:Net' cannot be imported"),
         ("own_models_for_test:Nett", {}, "module 'own_models_for_test' has no nn.Module class 'Nett'"),
         ("own_models_for_test:number", {}, "module 'own_models_for_test' has no nn.Module class 'number'"),

@@ -1,12 +1,15 @@
 """Run folders made up for tests of reports: configs as runs save them, curves that rise as they should."""
 
-import json
 import math
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
+
+from turbosvm.record_lines import line_of
+from turbosvm.seals import sealed
 
 SPEED = {"fedavg": 40.0, "fedadam": 30.0, "fedavgm": 20.0, "turbosvm": 14.0}
 HEAD: dict[str, Any] = {
@@ -84,10 +87,17 @@ def write_run(
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
     support = "turbosvm" in config["algorithm"]["name"]
-    lines = [json.dumps(record_of(number, value, support)) for number, value in enumerate(accuracies, 1)]
-    (folder / "records.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    (folder / "environment.json").write_text(json.dumps(environment or ENVIRONMENT))
+    lines = [line_of(record_of(number, value, support)) for number, value in enumerate(accuracies, 1)]
+    (folder / "records.jsonl").write_text("".join(lines))
+    (folder / "environment.json").write_text(sealed(environment or ENVIRONMENT))
     return folder
+
+
+def end_run(folder: Path, stopped: str | None = None) -> None:
+    """Say that a run has ended, as runs do."""
+    records = (folder / "records.jsonl").read_bytes()
+    ending = {"round": records.count(b"\n"), "stopped": stopped, "records": sha256(records).hexdigest(), "model": None}
+    (folder / "ended.json").write_text(sealed(ending))
 
 
 ENVIRONMENT: dict[str, Any] = {

@@ -1,12 +1,17 @@
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.report.makers import config_of, rising, write_run
+from tests.report.makers import ENVIRONMENT, config_of, end_run, record_of, rising, write_run
 from turbosvm.errors import TurboSVMError
+from turbosvm.record_lines import line_of
 from turbosvm.report.reading import find_runs, gather
 from turbosvm.report.records import read_run
+from turbosvm.report.settings import fingerprint
+from turbosvm.seals import sealed
 
 
 def test_runs_are_found_at_any_depth_and_once(tmp_path: Path) -> None:
@@ -49,32 +54,44 @@ def test_a_run_cut_off_in_its_first_line_has_no_rounds(tmp_path: Path) -> None:
     assert read_run(folder).rounds == 0
 
 
-def test_a_round_written_twice_counts_as_it_was_last(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "run", config_of(), [0.1, 0.2])
-    again = write_run(tmp_path / "again", config_of(), [0.1, 0.9, 0.95])
-    lines = (again / "records.jsonl").read_text().splitlines(keepends=True)
-    with (folder / "records.jsonl").open("a") as file:
-        file.writelines(lines[1:])
-    assert read_run(folder).points["accuracy"].tolist() == [0.1, 0.9, 0.95]
+NOT_WRITTEN = "of records.jsonl is not what was written: its checksum is missing or wrong."
+
+
+def line(number: int, **changes: Any) -> str:
+    """The line of a round with some values changed before it was written."""
+    return line_of({**record_of(number, 0.5), **changes})
 
 
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("records.jsonl", "{}\nx\n{}\n", "line 2 of records.jsonl is not JSON."),
-        ("records.jsonl", '{"round": 1}\nnonsense\n', "line 2 of records.jsonl is not JSON."),
-        ("records.jsonl", "[1]\n", "a line of records.jsonl is not a round's record."),
-        ("records.jsonl", '{"accuracy": 1}\n', "a line of records.jsonl is not a round's record."),
-        ("records.jsonl", '{"round": 1, "accuracy": "x"}\n', "could not convert string to float: 'x'."),
-        ("records.jsonl", '{"round": 1e30}\n', "a line of records.jsonl has a round that cannot be."),
-        ("records.jsonl", '{"round": 0}\n', "a line of records.jsonl has a round that cannot be."),
+        ("records.jsonl", "{}\nx\n{}\n", f"line 1 {NOT_WRITTEN}"),
+        ("records.jsonl", line(1) + "nonsense\n", f"line 2 {NOT_WRITTEN}"),
+        ("records.jsonl", line(1) + "\n" + line(2), f"line 2 {NOT_WRITTEN}"),
+        ("records.jsonl", line(1) + line(2).replace("0.5", "0.6", 1), f"line 2 {NOT_WRITTEN}"),
+        ("records.jsonl", json.dumps(record_of(1, 0.5)) + "\n", f"line 1 {NOT_WRITTEN}"),
+        ("records.jsonl", line(1).replace("\n", "\r\n"), f"line 1 {NOT_WRITTEN}"),
+        ("records.jsonl", line(1) + line(1), "line 2 of records.jsonl is not the record of round 2."),
+        ("records.jsonl", line(1) + line(3), "line 2 of records.jsonl is not the record of round 2."),
+        ("records.jsonl", line(2) + line(1), "line 1 of records.jsonl is not the record of round 1."),
+        ("records.jsonl", line(0), "line 1 of records.jsonl is not the record of round 1."),
+        ("records.jsonl", line(1, round=1e30), "line 1 of records.jsonl is not the record of round 1."),
+        ("records.jsonl", line(1, round="1"), "line 1 of records.jsonl is not the record of round 1."),
+        ("records.jsonl", line_of({"accuracy": 1}), "after line 0 of records.jsonl, a line is not a round's record."),
+        ("records.jsonl", line(1, accuracy="0.5"), "'accuracy' in line 1 of records.jsonl is not a number."),
+        ("records.jsonl", line(1) + line(2, loss=True), "'loss' in line 2 of records.jsonl is not a number."),
+        ("records.jsonl", line(1, mcc=[0.5]), "'mcc' in line 1 of records.jsonl is not a number."),
+        ("records.jsonl", line(1, accuracy=1.5), "'accuracy' in line 1 of records.jsonl is 1.5, which cannot be."),
+        ("records.jsonl", line(1, loss=1e300), "'loss' in line 1 of records.jsonl is 1e+300, which cannot be."),
+        ("records.jsonl", line(1, bytes_up=-1), "'bytes_up' in line 1 of records.jsonl is -1, which cannot be."),
+        ("records.jsonl", line(1, bytes_up=10**400), "OverflowError: int too large to convert to float."),
         (
             "config.yaml",
-            "algorithm: {name: x}\ndata: {name: x}\nseed: 0\ntarget: .nan\n",
-            "config.yaml has nan for its target.",
+            "algorithm: {name: x}\ndata: {name: x}\nseed: 0\ntarget: 1.5\n",
+            "config.yaml has 1.5 for its target.",
         ),
         ("config.yaml", "seed: [", "while parsing a flow node"),
-        ("config.yaml", "just text", "config.yaml does not say its algorithm."),
+        ("config.yaml", "just text", "config.yaml does not hold keys and values."),
         ("config.yaml", "algorithm: {name: x}\nseed: 0\ntarget: 0.5\n", "config.yaml does not say its data."),
         (
             "config.yaml",
@@ -104,10 +121,64 @@ def test_a_run_without_records_is_left_out(tmp_path: Path) -> None:
     assert "begun' is not a run's folder" in gather([tmp_path]).notes[0]
 
 
-def test_a_broken_environment_is_no_matter(tmp_path: Path) -> None:
+def test_records_that_lost_their_end_after_the_run_ended_are_noticed(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", config_of(), [0.5, 0.6])
+    end_run(folder)
+    assert read_run(folder).rounds == 2
+    lines = (folder / "records.jsonl").read_text().splitlines(keepends=True)
+    (folder / "records.jsonl").write_text(lines[0])
+    with pytest.raises(TurboSVMError, match=r"records.jsonl is not what it was when the run ended"):
+        read_run(folder)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ('{"started": ', "environment.json: EOF while parsing"),
+        ('{"started": "2026-01-01"}', "environment.json: it has no sha256."),
+        (
+            sealed(ENVIRONMENT).replace("cpu", "gpu"),
+            "environment.json: it is not what was written: its sha256",
+        ),
+        (sealed({"data": 5}), "environment.json: its data does not hold keys and values."),
+        (sealed({"commit": 5}), "environment.json: its commit is not text."),
+        (None, "Cannot read '{}/environment.json': No such file or directory."),
+    ],
+)
+def test_a_run_whose_environment_is_damaged_is_left_out(content: str | None, sentence: str, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", config_of(), [0.5])
-    (folder / "environment.json").write_text('{"started": ')
-    assert read_run(folder).environment == {}
+    (folder / "environment.json").unlink()
+    if content is not None:
+        (folder / "environment.json").write_text(content)
+    with pytest.raises(TurboSVMError) as refused:
+        read_run(folder)
+    assert str(refused.value).startswith(f"'{folder}' is not a run's folder: {sentence.format(folder)}"[:-1])
+
+
+def test_the_only_line_of_a_seed_is_found_wherever_it_stands(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", config_of(), [0.5])
+    text = (folder / "config.yaml").read_text().replace("\nseed: 0\n", "\n")
+    for content, seed in (
+        (f"{text}seed: 7\n", 7),
+        (f"seed: 7 # lucky\n{text}", 7),
+        (f'{text}"seed": 3\nx: "\nseed: 7\n"', 3),
+    ):
+        (folder / "config.yaml").write_text(content)
+        assert read_run(folder).seed == seed
+    for content in (
+        f"{text}seed: 7\nseed: 8\n",
+        f"{text}seed: 010\n",
+        f'{text}x: "\nseed: 7\n"',
+        f"{text}seed: true\n",
+    ):
+        (folder / "config.yaml").write_text(content)
+        with pytest.raises(TurboSVMError, match=r"is there twice|is not read|does not say its seed|config.yaml: "):
+            read_run(folder)
+
+
+def test_settings_that_differ_in_their_last_digit_are_two() -> None:
+    assert fingerprint({"a": 1234567890123456}) != fingerprint({"a": 1234567890123457})
+    assert fingerprint({"a": 1, "b": 2.0}) == fingerprint({"b": 2, "a": 1.0})
 
 
 def test_fedavg_comes_first(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_a_diverged_run_has_numbers_all_the_same() -> None:
 def test_pictures_have_the_kind_of_their_ending(tmp_path: Path) -> None:
     save_figure(draw_curves(RUNS), tmp_path / "curves.svg")
     assert "<svg" in (tmp_path / "curves.svg").read_text()
-    with pytest.raises(TurboSVMError, match=r"Unknown kind of picture 'foo'; allowed: .*png"):
+    with pytest.raises(TurboSVMError, match=r"Unknown picture format 'foo'; allowed: .*png"):
         save_figure(draw_curves(RUNS), tmp_path / "curves.foo")
 
 

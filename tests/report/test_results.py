@@ -396,7 +396,7 @@ def test_latex_marks_the_best_and_escapes_names() -> None:
 
 def test_latex_has_no_open_brackets_after_a_line_break() -> None:
     assert escape_latex("[x]") == "{[}x{]}"
-    assert escape_latex("two\nlines\x00") == "two lines "
+    assert escape_latex("two\nlines\x00") == r"two\textbackslash{}nlines\textbackslash{}x00"
 
 
 def test_html_is_escaped_and_readable_aloud() -> None:

@@ -87,7 +87,7 @@ def rows_of(name: str) -> list[Algorithm]:
     names = name.split("+")
     for one in names:
         if _plain(one) not in CATALOGUE:
-            raise unknown(f"algorithm (in '{name}')" if len(names) > 1 else "algorithm", one, CATALOGUE)
+            raise unknown("algorithm", one, CATALOGUE, where=f"in '{name}'" if len(names) > 1 else "")
     rows = [CATALOGUE[one] for one in dict.fromkeys(map(_plain, names))]
     if len(rows) > 1 and any(row.pooled for row in rows):
         raise TurboSVMError(f"'{name}': centralised training has no clients and no server, so nothing joins it.")

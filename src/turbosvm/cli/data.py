@@ -36,6 +36,7 @@ def make(
     from rich.console import Console
 
     from turbosvm.cli.progress import making
+    from turbosvm.cli.terminal import say
     from turbosvm.data import glyphs
 
     console = Console()
@@ -43,11 +44,10 @@ def make(
     began = perf_counter()
     with making("glyphs", console) as on_progress:
         data = glyphs.load(options, on_progress)
-    console.print(
+    say(
         f"{len(data.users)} writers, {len(data.labels):,} images, ready after {perf_counter() - began:.1f} s: "
         f"{glyphs.cached_at(options)}",
-        highlight=False,
-        soft_wrap=True,
+        console,
     )
 
 
@@ -57,7 +57,7 @@ def list_prepared() -> None:
     import pandas as pd
     from rich.console import Console
 
-    from turbosvm.cli.terminal import print_table
+    from turbosvm.cli.terminal import print_table, say
     from turbosvm.data import store
 
     console = Console()
@@ -65,15 +65,15 @@ def list_prepared() -> None:
     unfinished = sorted(path for path in root.glob(".*.part") if path.is_dir())
     rows = [*map(_row, store.prepared()), *map(_unfinished_row, unfinished)]
     if not rows:
-        _say(
-            console,
+        say(
             f"Nothing is prepared in '{root}' yet; 'turbosvm data make' makes the built-in glyphs, "
             "'turbosvm data prepare' reads files of FEMNIST, CelebA, Shakespeare or your own.",
+            console,
         )
         return
     table = pd.DataFrame(rows, columns=list(COLUMNS)).fillna(UNKNOWN)
     print_table(_numbers_to_the_right(_as_plain_text(table), ["users", "samples", "on disk"]), console)
-    _say(console, f"In {root}")
+    say(f"In {root}", console)
 
 
 @app.command("info")
@@ -86,6 +86,7 @@ def info(
     """Describe a data set: where it is from, its figures beside the published ones, its split, classes and users."""
     from rich.console import Console
 
+    from turbosvm.cli.terminal import say
     from turbosvm.data import histogram, store
     from turbosvm.data.summary import summarise
     from turbosvm.report.curves import save_figure
@@ -94,19 +95,22 @@ def info(
     folder, data = _open(name, console)
     manifest, summary = store.read_manifest(folder), summarise(data)
     for key, value in _facts(folder, data, manifest).items():
-        _say(console, f"{key:<9}  {value}")
+        say(f"{key:<9}  {value}", console)
     _print_figures(summary, manifest.get("task"), console)
-    _say(console, f"Split: {_split(data)}\n")
+    say(f"Split: {_split(data)}", console)
+    say("", console)
     for line in _class_lines(data, summary, _is_plain(console)):
-        _say(console, line)
-    _say(console, "\nSamples per user, and how many users have as many")
+        say(line, console)
+    say("", console)
+    say("Samples per user, and how many users have as many", console)
     bars = histogram.histogram(data.counts)
     blocks = histogram.PLAIN_BLOCKS if _is_plain(console) else histogram.BLOCKS
     for line in histogram.lines(bars, BAR, blocks):
-        _say(console, f"  {line}")
+        say(f"  {line}", console)
     if picture is not None:
         save_figure(histogram.draw(bars, data.counts, data.name), picture)
-        _say(console, f"\nPicture: {picture}")
+        say("", console)
+        say(f"Picture: {picture}", console)
 
 
 @app.command("sheet")
@@ -115,12 +119,15 @@ def sheet(
     data: Annotated[str, typer.Option("--data", "-d", help=WHICH)] = "glyphs",
 ) -> None:
     """Draw a contact sheet of images or text: what the classes look like, and how users differ."""
+    from rich.console import Console
+
+    from turbosvm.cli.terminal import say
     from turbosvm.data import contact_sheet
     from turbosvm.experiment.build import build_data
     from turbosvm.experiment.config import DataConfig
 
     contact_sheet.save(out, build_data(DataConfig(name=data)))
-    typer.echo(f"Contact sheet: {out}")
+    say(f"Contact sheet: {out}", Console())
 
 
 def _open(name: str, console: "Console") -> "tuple[Path, FederatedData]":
@@ -340,7 +347,3 @@ def _numbers_to_the_right(table: "pd.DataFrame", columns: list[str]) -> "pd.Data
 def _is_plain(console: "Console") -> bool:
     """Whether the terminal cannot show block characters."""
     return not console.encoding.startswith("utf")
-
-
-def _say(console: "Console", text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -51,12 +51,12 @@ def make_report(
     write_report(many, gathered.notes, out)
     for results in [] if quiet else many:
         for table in tables_of(results):
-            console.print(Text(table.caption))
+            say(table.caption, console)
             shown = table.rows[:MOST_ROWS]
             rows = [[Text(cell.text, style="bold" if cell.best else "") for cell in row] for row in shown]
             print_cells(table.columns, rows, console, table.word_columns)
             if len(table.rows) > MOST_ROWS:
-                console.print(f"{len(table.rows) - MOST_ROWS} more rows are in {out / TABLES}.", markup=False)
+                say(f"{len(table.rows) - MOST_ROWS} more rows are in {out / TABLES}.", console)
     for note in () if quiet else (*gathered.notes, *notes_of(many)):
         say(note, console)
     say(f"Page, tables and pictures: {out / PAGE}", console)

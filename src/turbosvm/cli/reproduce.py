@@ -7,6 +7,7 @@ import typer
 
 from turbosvm.cli import options, sweep
 from turbosvm.errors import TurboSVMError
+from turbosvm.visible import visible
 
 
 def reproduce(
@@ -33,7 +34,7 @@ def reproduce(
 
     if table is None:
         for name, each in ready_sweeps().items():
-            typer.echo(f"{name:10} {about(each)}")
+            typer.echo(visible(f"{name:10} {about(each)}"))
         return
     file, places = find_ready(table), _parse_data(data or [])
     tasks = tasks_of(file)
@@ -58,7 +59,7 @@ def _parse_data(words: list[str]) -> dict[str, str]:
         if task not in _tasks():
             if "/" in task:
                 raise TurboSVMError(f"'{word}' is to stand in for which task? Say so: --data femnist={word}")
-            raise unknown("task of the paper", task, _tasks())
+            raise unknown("task", task, _tasks(), where="of the paper")
         if task in places:
             raise TurboSVMError(f"There are two --data for {task}; give one.")
         places[task] = place if sign else task

@@ -13,6 +13,7 @@ from turbosvm.cli.terminal import in_words, say
 from turbosvm.experiment.recorded import last_record
 from turbosvm.experiment.sweep import Ended, Planned
 from turbosvm.run_files import RECORDS
+from turbosvm.visible import visible
 
 QUIET_SECONDS = 30.0
 """Between two lines in a log that say how far all of it is; the first comes after a third of it."""
@@ -37,7 +38,7 @@ class SweepDisplay:
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             TextColumn("{task.percentage:3.0f} %"),
-            TextColumn("{task.fields[news]}"),
+            TextColumn("{task.fields[news]}", markup=False),
             TimeRemainingColumn(),
             console=console,
             disable=not self._live,
@@ -94,7 +95,7 @@ class SweepDisplay:
         accuracy = record.get("accuracy")
         news = f"round {number}/{run.config.rounds}" + (f"  accuracy {accuracy:.1%}" if accuracy is not None else "")
         if path not in self._tasks:
-            self._tasks[path] = self._progress.add_task(self._labels[path], total=run.config.rounds, news=news)
+            self._tasks[path] = self._progress.add_task(visible(self._labels[path]), total=run.config.rounds, news=news)
         self._progress.update(self._tasks[path], completed=number, news=news)
         self._progress.update(self._whole, completed=self._rounds_done, news=self._sum)
 

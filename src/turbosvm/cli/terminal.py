@@ -8,13 +8,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from turbosvm.visible import visible
+
 if TYPE_CHECKING:
     import pandas as pd
 
 
 def say(sentence: str, console: Console) -> None:
-    """Print a sentence as it is, on one line."""
-    console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+    """Print a sentence as it is, on one line; what would steer the terminal is shown instead."""
+    console.print(visible(sentence), markup=False, highlight=False, soft_wrap=True)
 
 
 def in_words(seconds: float) -> str:
@@ -40,8 +42,8 @@ def print_cells(
     shown = Table(box=SIMPLE_HEAD, header_style="bold", padding=(0, 1, 0, 0))
     for place, column in enumerate(columns):
         number = place >= word_columns and all(any(map(str.isdigit, row[place].plain)) for row in rows)
-        shown.add_column(Text(column), justify="right" if number else "left", no_wrap=True)
+        shown.add_column(Text(visible(column)), justify="right" if number else "left", no_wrap=True)
     for row in rows:
-        shown.add_row(*row)
+        shown.add_row(*(Text(visible(cell.plain), cell.style) for cell in row))
     needed = console.measure(shown, options=console.options.update(max_width=1000)).maximum
     Console(file=console.file, width=max(console.width, needed)).print(shown)

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
-from typing import Any
+from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from turbosvm.algorithms.catalogue import CATALOGUE, PLAIN, find_algorithm, parts_of
 from turbosvm.algorithms.rules import PARTS, Algorithm
 from turbosvm.errors import TurboSVMError, unknown
+from turbosvm.values import shown
 
 RULE = "rule"
 """The key with which a part is taken from another row of the catalogue: `body: {rule: fedadam}`."""
@@ -74,11 +75,16 @@ def _with_options(rule: Any, options: Mapping[str, Any], what: str) -> Any:
         if name not in names:
             if not names:
                 raise TurboSVMError(f"The {what} has no options, so '{name}' cannot be set.")
-            raise unknown(f"option in the {what}", name, names)
+            raise unknown("option", name, names, where=f"of the {what}")
+    kinds = get_type_hints(type(rule))
+    return replace(rule, **{name: _of_kind(kinds[name], value, name, what) for name, value in options.items()})
+
+
+def _of_kind(kind: Any, value: Any, name: str, what: str) -> Any:
+    """A value as the option needs it; flags and text are no numbers, and numbers are no flags."""
+    plain = tuple(value) if isinstance(value, list) else value
     try:
-        return TypeAdapter(type(rule)).validate_python({**asdict(rule), **options})
+        return TypeAdapter(kind).validate_python(plain, strict=True)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise TurboSVMError(
-            f"Option '{first['loc'][0]}' of the {what} is {first['input']!r}: {first['msg']}."
-        ) from error
+        reason = error.errors()[0]["msg"]
+        raise TurboSVMError(f"Option '{name}' of the {what} is {shown(value)}: {reason}.") from error

@@ -5,14 +5,17 @@ Keys, types, ranges and defaults stand here; `resolve.py` puts a config together
 
 import json
 from hashlib import sha256
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from turbosvm.data.glyphs import GlyphOptions
+from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.layers import listed, named
 from turbosvm.names import HOW
+from turbosvm.yaml_text import dump_yaml, parse_yaml
 
 DEMO = GlyphOptions()
 
@@ -20,7 +23,17 @@ DEMO = GlyphOptions()
 class Section(BaseModel):
     """A part of a config: unknown keys are refused, values do not change after checking."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, coerce_numbers_to_str=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _as_it_reads(cls, value: Any, info: ValidationInfo) -> Any:
+        """Keep flags and text from becoming numbers, and let a whole number be a name, as of a layer."""
+        kind = cls.model_fields[str(info.field_name)].annotation
+        kinds = get_args(kind) or (kind,)
+        if (int in kinds or float in kinds) and isinstance(value, bool | str):
+            raise PydanticCustomError("no_number", "a valid number" if float in kinds else "a valid integer")
+        return str(value) if str in kinds and type(value) is int else value
 
 
 class AlgorithmConfig(Section):
@@ -123,5 +136,10 @@ class Config(Section):
         return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
     def to_yaml(self) -> str:
-        """Return the config as it is saved with a run."""
-        return yaml.safe_dump(self.model_dump(), sort_keys=False)
+        """Return the config as it is saved with a run, if it can be read again."""
+        try:
+            text = dump_yaml(self.model_dump())
+            parse_yaml(text)
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            raise TurboSVMError(f"This config cannot be saved as YAML: {' '.join(str(error).split())}.") from error
+        return text

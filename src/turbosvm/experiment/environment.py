@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from turbosvm.version import __version__
+from turbosvm.visible import visible
 
 PACKAGES = ("torch", "numpy", "pandas", "matplotlib", "pydantic")
 
@@ -20,7 +21,7 @@ def describe_environment(device: torch.device) -> dict[str, Any]:
     """Gather what a reader needs to trust or repeat a run."""
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": [Path(sys.argv[0]).name.replace("__main__.py", "turbosvm"), *sys.argv[1:]],
+        "command": [Path(sys.argv[0]).name.replace("__main__.py", "turbosvm"), *map(visible, sys.argv[1:])],
         "turbosvm": __version__,
         "commit": commit(),
         "python": platform.python_version(),

@@ -28,6 +28,7 @@ from turbosvm.experiment.config import Config
 from turbosvm.experiment.layers import Layer, merge_layers, nest, read_yaml
 from turbosvm.experiment.resolve import resolve_config
 from turbosvm.names import HOW
+from turbosvm.values import shown
 
 KEYS = ("name", "preset", "as_published", "set", "grid", "runs")
 MOST_RUNS = 100_000
@@ -132,7 +133,9 @@ def _name(content: Mapping[str, Any], where: str) -> str:
     """The sweep's name, which its folder has, too."""
     name = content["name"]
     if not isinstance(name, str) or not re.fullmatch(r"[\w.+ -]{1,100}", name) or not name.strip(". "):
-        raise TurboSVMError(f"In {where}: the name is {name!r}; it must be letters, digits, spaces, and any of . + - _")
+        raise TurboSVMError(
+            f"In {where}: the name is {shown(name)}; it must be letters, digits, spaces, and any of . + - _"
+        )
     return name
 
 
@@ -143,7 +146,7 @@ def _check_lists(changes: Changes, blocks: list[Layer], where: str) -> None:
         raise TurboSVMError("There are seeds, and a list of 'seed' for the grid; give one of them.")
     for key, values in {**changes.grid, **({} if changes.seeds is None else {"seed": changes.seeds})}.items():
         if key in changes.grid and key not in keys:
-            raise unknown(f"list in the grid of {where}", key, keys)
+            raise unknown("list", key, keys, where=f"in the grid of {where}")
         if not values:
             raise TurboSVMError(f"The list of '{key}' in the grid of {where} is to have no values; give one or more.")
 
@@ -155,16 +158,16 @@ def _changed(block: Layer, changes: Changes) -> Layer:
 
 def _checked(block: Any, allowed: tuple[str, ...], where: str) -> Mapping[str, Any]:
     if not isinstance(block, Mapping):
-        raise TurboSVMError(f"In {where}: keys and values are expected, not {block!r}.")
+        raise TurboSVMError(f"In {where}: keys and values are expected, not {shown(block)}.")
     for key in block:
         if key not in allowed:
-            raise unknown(f"key in {where}", str(key), allowed)
+            raise unknown("key", str(key), allowed, where=f"in {where}")
     for key in ("set", "grid"):
         if not isinstance(block.get(key, {}), Mapping):
-            raise TurboSVMError(f"In {where}: '{key}' must hold keys and values, not {block[key]!r}.")
+            raise TurboSVMError(f"In {where}: '{key}' must hold keys and values, not {shown(block[key])}.")
     for key, values in block.get("grid", {}).items():
         if not isinstance(values, list) or not values:
-            raise TurboSVMError(f"In {where}: the grid's '{key}' must be a list of values, not {values!r}.")
+            raise TurboSVMError(f"In {where}: the grid's '{key}' must be a list of values, not {shown(values)}.")
         if str(key).split(".")[0] in HOW:
             raise TurboSVMError(f"In {where}: '{key}' says how a run is computed, not what; it can stand in 'set'.")
     return block
@@ -179,9 +182,9 @@ def _resolve(block: Layer, point: Layer, where: str, changes: Changes) -> Config
     plain = {**{key: block[key] for key in ("preset", "as_published") if block[key] is not None}, **point}
     preset, as_published = plain.pop("preset", "glyphs"), plain.pop("as_published", False)
     if not isinstance(preset, str):
-        raise TurboSVMError(f"In {where}: the preset is {preset!r}; it must be a name.")
+        raise TurboSVMError(f"In {where}: the preset is {shown(preset)}; it must be a name.")
     if not isinstance(as_published, bool):
-        raise TurboSVMError(f"In {where}: as_published is {as_published!r}; it must be true or false.")
+        raise TurboSVMError(f"In {where}: as_published is {shown(as_published)}; it must be true or false.")
     own = nest("data.name", changes.data[preset]) if preset in changes.data else {}
     points = (nest(str(key), value) for key, value in plain.items())
     layers = [{"threads": changes.threads}, block["set"], *points, own, changes.overrides]

@@ -38,7 +38,7 @@ OnWait = Callable[[], None]
 def check_engine(name: str) -> None:
     """Refuse an engine that is not there."""
     if name not in ENGINES:
-        raise unknown("engine of a sweep", name, ENGINES)
+        raise unknown("engine", name, ENGINES, where="of a sweep")
     if name == "ray" and find_spec("ray") is None:
         raise TurboSVMError('Ray is not installed: pip install "turbosvm[ray]".')
 

@@ -1,13 +1,13 @@
 """Settings as nested keys and values: read from YAML or from `key=value`, and merged, later layers winning."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from turbosvm.bounded import read_bounded
 from turbosvm.errors import TurboSVMError
+from turbosvm.values import shown
+from turbosvm.yaml_text import MOST_BYTES, MOST_DEPTH, YamlError, parse_yaml
 
 Layer = dict[str, Any]
 
@@ -15,20 +15,20 @@ Layer = dict[str, Any]
 def read_yaml(file: Path, kind: str = "Config file") -> Layer:
     """Read a YAML file that holds keys and values; errors call it by its kind."""
     try:
-        content = _from_yaml(file.read_text())
-    except OSError as error:
-        raise TurboSVMError(f"{kind} '{file}' cannot be read: {error.strerror}.") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        what = " ".join(str(error).split())
-        raise TurboSVMError(f"{kind} '{file}' is not YAML: {what}.") from error
+        content = parse_yaml(read_bounded(file, MOST_BYTES))
+    except YamlError as error:
+        raise TurboSVMError(f"{kind} '{file}' is not YAML as settings are written: {error}.") from error
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise TurboSVMError(f"{kind} '{file}' must hold keys and values, not a {type(content).__name__}.")
-    try:
-        return merge_layers([content])
-    except RecursionError as error:
-        raise TurboSVMError(f"{kind} '{file}' refers to itself.") from error
+        raise TurboSVMError(f"{kind} '{file}' must hold keys and values, not {_kind_of(content)}.")
+    return merge_layers([content])
+
+
+def _kind_of(value: Any) -> str:
+    """What a value is, in words."""
+    kinds = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "settings"}
+    return kinds.get(type(value), "nothing" if value is None else f"a {type(value).__name__}")
 
 
 def parse_assignments(assignments: Iterable[str]) -> Layer:
@@ -52,48 +52,20 @@ def _parse(assignment: str, example: str, form: str = "{}") -> tuple[str, Any]:
     key, sign, text = assignment.partition("=")
     if not sign or not key:
         raise TurboSVMError(f"'{assignment}' is not an assignment; write key=value, for instance {example}.")
+    if text.lstrip().startswith("#"):  # to YAML, a comment, and so nothing
+        raise TurboSVMError(f"The value in '{assignment}' begins with a '#'; put it in quotes if it is text.")
     try:
-        value = _from_yaml(form.format(text))
-        merge_layers([{key: value}])
-    except yaml.YAMLError as error:
-        raise TurboSVMError(f"The value in '{assignment}' is not YAML.") from error
-    except RecursionError as error:
-        raise TurboSVMError(f"The value in '{assignment}' refers to itself.") from error
-    return key, value
-
-
-def _from_yaml(text: str) -> Any:
-    """Read YAML; of two equal keys, PyYAML would take the last without a word."""
-    loader = yaml.SafeLoader(text)
-    try:
-        node = loader.get_single_node()
-        _refuse_twins(node, set())
-        return None if node is None else loader.construct_document(node)
-    except yaml.YAMLError:
-        raise
-    except Exception as error:  # of many kinds, where a value is not what it is said to be
-        raise yaml.YAMLError(str(error) or type(error).__name__) from error
-    finally:
-        loader.dispose()
-
-
-def _refuse_twins(node: yaml.Node | None, seen: set[int]) -> None:
-    """Refuse mappings that have a key twice."""
-    if not isinstance(node, yaml.CollectionNode) or id(node) in seen:
-        return
-    seen.add(id(node))
-    if isinstance(node, yaml.MappingNode):
-        counts = Counter((key.tag, key.value) for key, _ in node.value if isinstance(key, yaml.ScalarNode))
-        if twice := [value for (_, value), count in counts.items() if count > 1]:
-            raise yaml.constructor.ConstructorError(None, None, f"the key '{twice[0]}' is there twice", node.start_mark)
-    for part in node.value:
-        for inner in part if isinstance(part, tuple) else (part,):
-            _refuse_twins(inner, seen)
+        return key, parse_yaml(form.format(text))
+    except YamlError as error:
+        raise TurboSVMError(f"The value in '{assignment}' is not YAML as settings are written: {error}.") from error
 
 
 def nest(key: str, value: Any) -> Layer:
     """Turn `("client.epochs", 2)` into `{"client": {"epochs": 2}}`."""
-    for part in reversed(key.split(".")):
+    parts = key.split(".")
+    if not 1 <= len(parts) <= MOST_DEPTH or "" in parts:
+        raise TurboSVMError(f"'{key}' is not a key; write names with a point between them, for instance client.epochs.")
+    for part in reversed(parts):
         value = {part: value}
     nested: Layer = value
     return nested
@@ -106,7 +78,7 @@ def merge_layers(layers: Iterable[Mapping[str, Any]]) -> Layer:
         for key, value in layer.items():
             old = merged.get(key)
             if isinstance(value, Mapping) and not isinstance(old, str | dict | None):
-                raise TurboSVMError(f"Config key '{key}' is {old!r}; it must be a name, or keys and values.")
+                raise TurboSVMError(f"Config key '{key}' is {shown(old)}; it must be a name, or keys and values.")
             if isinstance(old, dict) and isinstance(value, str):
                 merged[key] = {**old, "name": value}
             elif isinstance(value, Mapping):

@@ -19,6 +19,7 @@ from turbosvm.experiment.config import AlgorithmConfig, Config, GlyphsConfig
 from turbosvm.experiment.layers import Layer, merge_layers, named, read_yaml
 from turbosvm.experiment.presets import AS_PUBLISHED, PRESETS, PUBLISHED_ROUNDS, TUNED
 from turbosvm.trackers.catalogue import check_names
+from turbosvm.values import shown
 
 
 def resolve_config(
@@ -113,10 +114,12 @@ def _check_named_options(layer: Mapping[str, Any]) -> None:
     for name in filter(_is_algorithm, layer):
         parts = layer[name]
         if not isinstance(parts, Mapping) or not all(isinstance(parts.get(part, {}), Mapping) for part in PARTS):
-            raise TurboSVMError(f"Config key '{name}' must hold options of its {' or '.join(allowed)}, not {parts!r}.")
+            raise TurboSVMError(
+                f"Config key '{name}' must hold options of its {' or '.join(allowed)}, not {shown(parts)}."
+            )
         for part in parts:
             if part not in allowed:
-                raise _misplaced(name, part) or unknown(f"config key in '{name}'", str(part), allowed)
+                raise _misplaced(name, part) or unknown("config key", str(part), allowed, inside=name)
         build_algorithm(name, _algorithm([parts]))
 
 
@@ -162,11 +165,11 @@ def _explain(error: ValidationError) -> TurboSVMError:
         inside = ".".join(place[:-1])
         if not inside:
             return unknown("config key", place[-1], _keys([]), guesses=CATALOGUE)
-        return unknown(f"config key in '{inside}'", place[-1], _keys(place[:-1]))
+        return unknown("config key", place[-1], _keys(place[:-1]), inside=inside)
     if first["type"] == "invalid_key":
-        return TurboSVMError(f"Config key {first['input']!r} is not a name.")
+        return TurboSVMError(f"Config key {shown(first['input'])} is not a name.")
     what = first["msg"].removeprefix("Input should be ")
-    return TurboSVMError(f"Config key '{'.'.join(place)}' is {first['input']!r}; it must be {what}.")
+    return TurboSVMError(f"Config key '{'.'.join(place)}' is {shown(first['input'])}; it must be {what}.")
 
 
 def _keys(place: list[str]) -> Iterable[str]:

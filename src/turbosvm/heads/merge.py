@@ -91,7 +91,7 @@ def merge_heads(
     names = [field.name for field in fields(HeadOptions)]
     for name in options:
         if name not in names:
-            raise unknown("option of merge_heads", name, names)
+            raise unknown("option", name, names, where="of merge_heads")
     rounds, seed = as_whole("rounds", rounds, 1), as_whole("seed", seed, -(2**62))
     return merge_with(HeadOptions(**options), heads, samples, state, rounds, seed)
 

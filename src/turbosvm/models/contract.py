@@ -55,7 +55,7 @@ def find_head(module: nn.Module, name: str | None = None) -> Head:
             f"Model {kind} does not say which layer is its head; name one of its linear layers: {_listing(linear)}."
         )
     if name not in layers:
-        raise unknown(f"head layer of model {kind}", name, linear)
+        raise unknown("head layer", name, linear, where=f"of model {kind}")
     if not isinstance(layer := layers[name], nn.Linear):
         raise TurboSVMError(
             f"The head '{name}' of model {kind} is a {type(layer).__name__}, not a linear layer; "

@@ -39,7 +39,7 @@ def build_model(name: str, options: Mapping[str, Any], seed: int) -> nn.Module:
     factory = find_factory(name)
     for option in options:
         if not takes_option(name, option):
-            raise unknown(f"option of model {name}", option, _parameters(name))
+            raise unknown("option", option, _parameters(name), where=f"of model {name}")
     try:
         if name in MODELS:
             return build_from_stream(lambda: factory(**options), generator(seed, "init"))

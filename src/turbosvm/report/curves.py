@@ -78,7 +78,7 @@ def save_figure(figure: Figure, path: Path) -> None:
     kind = path.suffix.removeprefix(".") or "png"
     kinds = figure.canvas.get_supported_filetypes()
     if kind not in kinds:
-        raise unknown("kind of picture", kind, kinds)
+        raise unknown("picture format", kind, kinds)
     figure.savefig(content, format=kind)
     write_atomically(path, content.getvalue())
 

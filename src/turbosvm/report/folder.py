@@ -16,6 +16,7 @@ from turbosvm.report.reading import Gathered
 from turbosvm.report.records import RunRecords
 from turbosvm.report.results import Results, check_request, results_of
 from turbosvm.report.series import KINDS
+from turbosvm.report.sheets import to_csv
 from turbosvm.report.tables import markdown, summary
 
 PAGE = "index.html"
@@ -26,7 +27,7 @@ def save_report(runs: Sequence[RunRecords], root: Path) -> None:
     """Write what a comparison leaves beside its runs: table.md, table.csv, curves.png and the page."""
     table = summary(runs)
     write_atomically(root / "table.md", markdown(table))
-    write_atomically(root / "table.csv", table.to_csv(index=False))
+    write_atomically(root / "table.csv", to_csv(table))
     save_figure(draw_curves(runs), root / "curves.png")
     evaluated = [run for run in runs if run.points]
     write_atomically(root / PAGE, page_of([results_of(contest) for contest in contests_of(evaluated)]))
@@ -45,8 +46,8 @@ def write_report(many: Sequence[Results], notes: Sequence[str], out: Path) -> li
     texts = {
         TABLES: "\n".join(map(markdown_table, tables)),
         "tables.tex": "% Needs \\usepackage{booktabs}.\n\n" + "\n".join(map(latex_table, tables)),
-        "tables.csv": numbers_of(many).to_csv(index=False),
-        "runs.csv": each_run(many).to_csv(index=False),
+        "tables.csv": to_csv(numbers_of(many)),
+        "runs.csv": to_csv(each_run(many)),
         PAGE: page_of(many, notes),
     }
     for name, text in texts.items():

@@ -10,6 +10,7 @@ from typing import Any
 from turbosvm.report.paper import paper_place
 from turbosvm.report.records import RunRecords
 from turbosvm.report.settings import describe, differing, fingerprint, labels_of, settings_of, short_name, task_of
+from turbosvm.visible import visible
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +104,7 @@ def _data_settings(run: RunRecords) -> dict[str, Any]:
 def _noted(run: RunRecords, what: str) -> str:
     """What a run has noted of its data, if it has."""
     about = run.environment.get("data")
-    return str(about.get(what) or "") if isinstance(about, dict) else ""
+    return visible(str(about.get(what) or "")) if isinstance(about, dict) else ""
 
 
 def _contest(title: str, runs: Sequence[RunRecords]) -> Contest:

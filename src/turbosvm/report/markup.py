@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 
 from turbosvm.report.layout import Cell, TextTable
+from turbosvm.visible import visible
 
 LATEX = {
     "\\": r"\textbackslash{}",
@@ -36,7 +37,17 @@ def markdown_table(table: TextTable) -> str:
     rows = [
         [f"**{_markdown(cell.text)}**" if cell.best else _markdown(cell.text) for cell in row] for row in table.rows
     ]
-    return f"{_markdown(table.caption)}\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in [header, ruler, *rows])
+    return f"{_markdown(table.caption)}\n\n{_markdown_rows([header, ruler, *rows])}"
+
+
+def markdown_grid(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Texts under their columns, without a caption."""
+    header, ruler = list(map(_markdown, columns)), ["---"] * len(columns)
+    return _markdown_rows([header, ruler, *(list(map(_markdown, row)) for row in rows)])
+
+
+def _markdown_rows(rows: Sequence[Sequence[str]]) -> str:
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def latex_table(table: TextTable) -> str:
@@ -61,13 +72,13 @@ def html_table(table: TextTable) -> str:
     """The table with a caption, and headers that screen readers can read out."""
     kinds = [' class="word"' if place < table.word_columns else "" for place in range(len(table.columns))]
     head = "".join(
-        f'<th scope="col"{kind}>{html.escape(column)}</th>' for column, kind in zip(table.columns, kinds, strict=True)
+        f'<th scope="col"{kind}>{escape_html(column)}</th>' for column, kind in zip(table.columns, kinds, strict=True)
     )
     rows = "".join(
         f'<tr><th scope="row">{_html_name(row[0].text)}</th>{"".join(map(_html_cell, row[1:], kinds[1:]))}</tr>\n'
         for row in table.rows
     )
-    label = html.escape(table.caption)
+    label = escape_html(table.caption)
     return (
         f'<div class="wide" role="region" tabindex="0" aria-label="{label}"><table>\n'
         f"<caption>{label}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
@@ -76,7 +87,7 @@ def html_table(table: TextTable) -> str:
 
 def escape_latex(text: str) -> str:
     """Text as LaTeX prints it, whatever is in it."""
-    return "".join(LATEX.get(letter, letter) for letter in _one_line(text))
+    return "".join(LATEX.get(letter, letter) for letter in visible(text))
 
 
 def _latex_row(cells: Sequence[str]) -> str:
@@ -89,18 +100,18 @@ def _latex_cell(cell: Cell) -> str:
 
 def _html_name(text: str) -> str:
     """A row's name, which may break after signs, not inside words."""
-    return re.sub(r"([=_+]|\.(?=[a-z]))", r"\1<wbr>", html.escape(text))
+    return re.sub(r"([=_+]|\.(?=[a-z]))", r"\1<wbr>", escape_html(text))
 
 
 def _html_cell(cell: Cell, kind: str) -> str:
-    text = html.escape(cell.text)
+    text = escape_html(cell.text)
     return f"<td{kind}><strong>{text}</strong></td>" if cell.best else f"<td{kind}>{text}</td>"
 
 
+def escape_html(text: str) -> str:
+    """Text as a page shows it, whatever is in it; of letters that cannot be seen, line ends alone stay."""
+    return "\n".join(html.escape(visible(line)) for line in text.split("\n"))
+
+
 def _markdown(text: str) -> str:
-    return re.sub(r"([\\`*<|\[\]])", r"\\\1", _one_line(text))
-
-
-def _one_line(text: str) -> str:
-    """Without line breaks and other letters that cannot be seen."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
+    return re.sub(r"([\\`*<|\[\]])", r"\\\1", visible(text))

@@ -1,6 +1,5 @@
 """The report as one web page that needs nothing else: tables, curves to explore, configs and environments."""
 
-import html
 import json
 import re
 from collections import Counter
@@ -8,17 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-import yaml
-
+from turbosvm.report.columns import Floats
 from turbosvm.report.groups import Group
 from turbosvm.report.layout import TITLES, ablation_tables, paired_table, paper_table, percent, results_table
-from turbosvm.report.markup import html_table
+from turbosvm.report.markup import escape_html, html_table
 from turbosvm.report.paper import ROUNDS
 from turbosvm.report.pictures import leading
-from turbosvm.report.records import Floats, RunRecords
+from turbosvm.report.records import RunRecords
 from turbosvm.report.results import Results
 from turbosvm.report.series import KINDS, Line, lines_of, thinned
 from turbosvm.version import __version__
+from turbosvm.visible import visible
+from turbosvm.yaml_text import dump_yaml
 
 POINTS = 60_000
 """How many points a page may have before its lines are thinned."""
@@ -30,8 +30,6 @@ HINT = (
 )
 PAPER = "https://doi.org/10.1609/aaai.v38i14.29481"
 
-DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-
 
 def page_of(many: Sequence[Results], notes: Sequence[str] = ()) -> str:
     """The whole page; everything that comes from configs and records is escaped."""
@@ -40,12 +38,12 @@ def page_of(many: Sequence[Results], notes: Sequence[str] = ()) -> str:
     title = f"Report of {_count(len(runs), 'run')}"
     all_notes = [*notes, *notes_of(many)]
     body = [
-        f"<header>\n<h1>{title}</h1>\n<p class='lead'>{_esc(_scope(many))}</p>",
+        f"<header>\n<h1>{title}</h1>\n<p class='lead'>{escape_html(_scope(many))}</p>",
         f"{_contents(many)}{_noted(all_notes)}</header>",
         "<main>",
         *(_section(results, place, figures[place]["charts"]) for place, results in enumerate(many)),
         "</main>",
-        f"<footer>Made by turbosvm {_esc(__version__)}. {_explained(many)}</footer>",
+        f"<footer>Made by turbosvm {escape_html(__version__)}. {_explained(many)}</footer>",
     ]
     parts = {
         "title": title,
@@ -78,7 +76,7 @@ def figures_of(many: Sequence[Results]) -> list[dict[str, Any]]:
             charts[id(results)].append(chart)
     return [
         {
-            "groups": [group.label for group in results.contest.groups],
+            "groups": [visible(group.label) for group in results.contest.groups],
             "first": [results.contest.groups.index(group) for group in leading(results)],
             "charts": charts[id(results)],
         }
@@ -108,13 +106,13 @@ def _section(results: Results, place: int, charts: Sequence[Mapping[str, Any]]) 
     contest = results.contest
     parts = [
         f'<section id="contest-{place}" aria-labelledby="title-{place}">',
-        f'<h2 id="title-{place}">{_esc(contest.title)}</h2>',
-        f"<p class='quiet'>{_esc(_conditions(results))}</p>",
+        f'<h2 id="title-{place}">{escape_html(contest.title)}</h2>',
+        f"<p class='quiet'>{escape_html(_conditions(results))}</p>",
         _facts(results),
         html_table(results_table(results)),
         "<h3>Curves</h3>",
         f"<p class='hint'>{HINT}</p>",
-        f'<div class="legend" role="group" aria-label="Show or hide on {_esc(contest.title)}"></div>',
+        f'<div class="legend" role="group" aria-label="Show or hide on {escape_html(contest.title)}"></div>',
         "<noscript><p>The curves are drawn by a script, which this browser does not run.</p></noscript>",
         '<div class="charts">',
         *map(_chart, charts),
@@ -123,7 +121,7 @@ def _section(results: Results, place: int, charts: Sequence[Mapping[str, Any]]) 
     titles = ("Beside the paper", f"Difference from {results.baseline}")
     for title, table in zip(titles, (paper_table(results), paired_table(results)), strict=True):
         if table.rows:
-            parts += [f"<h3>{_esc(title)}</h3>", html_table(table)]
+            parts += [f"<h3>{escape_html(title)}</h3>", html_table(table)]
     ablation = ablation_tables(results)
     parts += ["<h3>Selection and spread-out</h3>"] if ablation else []
     parts += [html_table(table) for table in ablation]
@@ -133,7 +131,7 @@ def _section(results: Results, place: int, charts: Sequence[Mapping[str, Any]]) 
 
 def _chart(chart: Mapping[str, Any]) -> str:
     """The place where the script draws a chart."""
-    caption = f"<figcaption><span>{_esc(chart['title'])}</span></figcaption>"
+    caption = f"<figcaption><span>{escape_html(chart['title'])}</span></figcaption>"
     return f'<figure class="chart" data-chart="{chart["name"]}">{caption}</figure>'
 
 
@@ -149,7 +147,9 @@ def _facts(results: Results) -> str:
             names = winners[0].group.label + (f" and {len(winners) - 1} more" if len(winners) > 1 else "")
             unit = " rounds" if measure == ROUNDS else f" {TITLES[measure].split()[-1]} at round {results.at}"
             value = f"{winners[0].estimates[measure]}{unit}"
-            cards.append(f"<div><dt>{_esc(title)}</dt><dd>{_esc(names)}<small>{_esc(value)}</small></dd></div>")
+            cards.append(
+                f"<div><dt>{escape_html(title)}</dt><dd>{escape_html(names)}<small>{escape_html(value)}</small></dd></div>"
+            )
     return f'<dl class="facts">{"".join(cards)}</dl>' if cards else ""
 
 
@@ -197,7 +197,8 @@ def _contents(many: Sequence[Results]) -> str:
     if len(many) == 1:
         return ""
     links = "".join(
-        f'<li><a href="#contest-{place}">{_esc(results.contest.title)}</a></li>' for place, results in enumerate(many)
+        f'<li><a href="#contest-{place}">{escape_html(results.contest.title)}</a></li>'
+        for place, results in enumerate(many)
     )
     return f'<nav aria-label="Data sets"><ul>{links}</ul></nav>\n'
 
@@ -206,7 +207,7 @@ def _noted(notes: Sequence[str]) -> str:
     """What the reader must know of the runs; the first notes at once, the others on demand."""
     if not notes:
         return ""
-    items = [f"<li>{_esc(note)}</li>" for note in notes]
+    items = [f"<li>{escape_html(note)}</li>" for note in notes]
     shown = f"<ul>{''.join(items[:MOST_NOTES])}</ul>"
     if len(items) > MOST_NOTES:
         rest = f"<ul>{''.join(items[MOST_NOTES:])}</ul>"
@@ -216,7 +217,8 @@ def _noted(notes: Sequence[str]) -> str:
 
 def _configs(groups: Sequence[Group]) -> str:
     blocks = "".join(
-        f"<details><summary>{_esc(group.label)}, {_seeds_of(group)}</summary><pre>{_esc(_yaml(group))}</pre></details>"
+        f"<details><summary>{escape_html(group.label)}, {_seeds_of(group)}</summary>"
+        f"<pre>{escape_html(_yaml(group))}</pre></details>"
         for group in groups
         if group.runs[0].config
     )
@@ -226,8 +228,7 @@ def _configs(groups: Sequence[Group]) -> str:
 def _yaml(group: Group) -> str:
     """A group's config as it was saved, without the seed."""
     config = {key: value for key, value in group.runs[0].config.items() if key != "seed"}
-    text: str = yaml.dump(config, Dumper=DUMPER, sort_keys=False)
-    return text
+    return dump_yaml(config)
 
 
 def _seeds_of(group: Group) -> str:
@@ -239,10 +240,10 @@ def _environments(runs: Sequence[RunRecords]) -> str:
     counted = Counter(_environment_text(run.environment) for run in runs if run.environment)
     if not counted:
         return ""
-    blocks = "".join(f"<p>{_count(count, 'run')}:</p><pre>{_esc(text)}</pre>" for text, count in counted.items())
+    blocks = "".join(f"<p>{_count(count, 'run')}:</p><pre>{escape_html(text)}</pre>" for text, count in counted.items())
     commands = dict.fromkeys(_command(run.environment) for run in runs)
     lines = "\n".join(command for command in commands if command)
-    told = f"<p>Commands:</p><pre>{_esc(lines)}</pre>" if lines else ""
+    told = f"<p>Commands:</p><pre>{escape_html(lines)}</pre>" if lines else ""
     return f"<details><summary>Environment</summary>{blocks}{told}</details>"
 
 
@@ -268,10 +269,6 @@ def _explained(many: Sequence[Results]) -> str:
 
 def _asset(name: str) -> str:
     return files("turbosvm.report").joinpath(name).read_text(encoding="utf-8").rstrip()
-
-
-def _esc(text: str) -> str:
-    return html.escape(text)
 
 
 def _count(number: int, word: str) -> str:

@@ -2,18 +2,17 @@
 
 import gc
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from turbosvm.errors import TurboSVMError
 from turbosvm.report.records import RunRecords, read_run
+from turbosvm.run_files import CONFIG, ENVIRONMENT, RECORDS
 
 BASELINE = "fedavg"
 """The algorithm that comes first, and that others are paired with unless another is asked for."""
-RECORDS = "records.jsonl"
-CONFIG = "config.yaml"
 
 
 @dataclass(frozen=True)
@@ -26,9 +25,11 @@ class Gathered:
 
 def gather(places: Sequence[Path]) -> Gathered:
     """Read all runs in the folders, at any depth, FedAvg's first; broken ones are left out, as long as one is whole."""
-    runs, errors, early = [], [], []
+    runs: list[RunRecords] = []
+    errors: list[TurboSVMError] = []
+    early = []
     with _collector_off():
-        for folder in find_runs(places):
+        for folder in find_runs(places, lambda error: errors.append(_unreadable(error))):
             try:
                 runs.append(read_run(folder))
             except TurboSVMError as error:
@@ -61,20 +62,28 @@ def _collector_off() -> Iterator[None]:
             gc.enable()
 
 
-def find_runs(places: Iterable[Path]) -> list[Path]:
-    """The run folders among the given ones and inside them, each once, in the order of their names."""
+def _unreadable(error: OSError) -> TurboSVMError:
+    return TurboSVMError(f"Cannot look into '{error.filename}': {error.strerror}.")
+
+
+def find_runs(places: Iterable[Path], on_error: Callable[[OSError], None] | None = None) -> list[Path]:
+    """The run folders among the given ones and inside them, each once, in the order of their names.
+
+    `on_error` is told of folders that cannot be looked into.
+    """
     found: dict[Path, Path] = {}
     for place in places:
         if not place.is_dir():
             raise TurboSVMError(f"'{place}' is not a folder." if place.exists() else f"There is no folder '{place}'.")
-        for folder in _inside(place):
+        for folder in _inside(place, on_error):
             found.setdefault(folder.resolve(), folder)
     return list(found.values())
 
 
-def _inside(place: Path) -> Iterator[Path]:
-    for folder, below, files in os.walk(place):
-        if RECORDS in files or (CONFIG in files and "environment.json" in files):
+def _inside(place: Path, on_error: Callable[[OSError], None] | None) -> Iterator[Path]:
+    for folder, below, files in os.walk(place, onerror=on_error):
+        names = {*files, *below}  # whatever they are
+        if RECORDS in names or {CONFIG, ENVIRONMENT} <= names:
             below.clear()
             yield Path(folder)
         below.sort()

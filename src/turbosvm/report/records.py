@@ -1,41 +1,34 @@
 """One run, as reports see it, and how it is read from its folder."""
 
-import json
 import math
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
-import yaml
-from pydantic_core import from_json
 
-from turbosvm.errors import TurboSVMError
+from turbosvm.bounded import read_bounded
+from turbosvm.errors import TurboSVMError, in_one_line
 from turbosvm.evaluation.milestones import RoundsToTarget, rounds_to_target
 from turbosvm.names import OWN
-
-Floats = npt.NDArray[np.float64]
-
-METRICS = ("accuracy", "macro_f1", "mcc", "loss", "auc")
-TRAFFIC = ("bytes_down", "bytes_up")
-SECONDS = ("seconds_train", "seconds_merge")
-SUPPORT = ("svm_support_mean", "svm_support_min", "svm_support_max")
-COLUMNS = ("round", *METRICS, *TRAFFIC, *SECONDS, *SUPPORT)
-"""What reports need of the records."""
-
-MOST_ROUNDS = 2**31
+from turbosvm.report.checks import check_config, check_ending, check_environment
+from turbosvm.report.columns import COLUMNS, METRICS, SUPPORT, Floats, read_columns
+from turbosvm.run_files import CONFIG, ENDED, ENVIRONMENT, RECORDS
+from turbosvm.seals import unsealed
+from turbosvm.visible import visible
+from turbosvm.yaml_text import MOST_BYTES, YamlError, parse_yaml
 
 NONE: Floats = np.empty(0)
 
-SEED = re.compile(rb"^seed: (\d+)$", re.MULTILINE)
-
-# PyYAML's compiled reader is many times faster, but not built everywhere.
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+SEED = re.compile(rb"^seed: (0|[1-9][0-9]{0,17})$", re.MULTILINE)
+ANY_SEED = 10**18 + 1
+"""Stands in a config for its seed; larger than those that are found."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,105 +134,84 @@ class RunRecords:
 
 
 def read_run(folder: Path) -> RunRecords:
-    """Read a run's folder, finished or not; a last line that a crash has cut off is left out, with a remark."""
+    """Read a run's folder, finished or not; a last line that a crash has cut off is left out, with a remark.
+
+    Raises:
+        TurboSVMError: it is not a run's folder, or any of its files is damaged.
+    """
     try:
-        config = _checked(_parse_config((folder / "config.yaml").read_bytes()))
-        rows, cut = _parse_lines((folder / "records.jsonl").read_bytes())
-        columns = _columns(rows)
-        environment = _read_environment(folder / "environment.json")
-        stopped = (folder / "stopped.txt").read_text().strip() if (folder / "stopped.txt").exists() else None
-    except (OSError, ValueError, TypeError, OverflowError, RecursionError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise TurboSVMError(f"'{folder}' is not a run's folder: {reason}.") from error
-    name, seed = config["algorithm"]["name"], config["seed"]
+        config = _parse_config(read_bounded(folder / CONFIG, MOST_BYTES))
+        check_config(config)
+        ending = _read_ending(folder / ENDED)  # before the records, which are complete once it is there
+        records = read_bounded(folder / RECORDS)
+        columns, cut = read_columns(records)
+        if ending and ending["records"] != sha256(records).hexdigest():
+            raise ValueError(f"{RECORDS} is not what it was when the run ended, as {ENDED} has it")
+        environment = _read_environment(folder / ENVIRONMENT)
+    except (TurboSVMError, ValueError) as error:
+        raise _no_run(folder, str(error)) from error
+    except Exception as error:  # one folder must never be the end of a report on others
+        raise _no_run(folder, in_one_line(error)) from error
     return RunRecords(
-        name,
+        config["algorithm"]["name"],
         data_name(config),
-        seed,
+        config["seed"],
         config["target"],
         columns,
         config,
         environment,
-        stopped,
+        ending["stopped"] if ending else None,
         ("the last line of its records was cut off and is left out.",) if cut else (),
     )
 
 
+def _no_run(folder: Path, reason: str) -> TurboSVMError:
+    return TurboSVMError(f"'{folder}' is not a run's folder: {' '.join(reason.split()).rstrip('.')}.")
+
+
 def data_name(config: Mapping[str, Any]) -> str:
     """How a config's data is called: the last part of a path, without the mark of what was handed over in Python."""
-    return Path(config["data"]["name"].removeprefix(OWN)).name
+    return visible(Path(config["data"]["name"].removeprefix(OWN)).name)
 
 
 def _parse_config(content: bytes) -> Any:
     """A config; those that differ in the seed alone are parsed once."""
-    found = SEED.search(content)
-    if found is None:
+    try:
+        found = list(SEED.finditer(content))
+        if len(found) == 1:
+            start, end = found[0].span(1)
+            rest = _parse_yaml(content[:start] + b"%d" % ANY_SEED + content[end:])
+            if isinstance(rest, dict) and rest.get("seed") == ANY_SEED:  # and not a line of something else
+                return {**rest, "seed": int(found[0][1])}
         return _parse_yaml(content)
-    rest = _parse_yaml(content[: found.start()] + content[found.end() :])
-    return {**rest, "seed": int(found[1])} if isinstance(rest, dict) else rest
+    except YamlError as error:
+        raise ValueError(f"{CONFIG}: {error}") from error
 
 
 @lru_cache(maxsize=64)
 def _parse_yaml(content: bytes) -> Any:
-    return yaml.load(content, Loader=LOADER)  # noqa: S506 - both loaders are safe
-
-
-def _parse_lines(content: bytes) -> tuple[list[Mapping[str, Any]], bool]:
-    """The rows in the order of their rounds, and whether a last line had to be left out."""
-    lines = [line for line in content.split(b"\n") if line.strip()]
-    try:
-        rows, cut = from_json(b"[" + b",".join(lines) + b"]"), False  # all at once, and not by json, is faster
-    except ValueError:
-        rows, cut = _parse_each(lines, may_be_cut=not content.endswith(b"\n"))
-    try:
-        by_round = {int(row["round"]): row for row in rows}
-    except (KeyError, TypeError) as error:
-        raise ValueError("a line of records.jsonl is not a round's record") from error
-    if by_round and not 1 <= min(by_round) <= max(by_round) <= MOST_ROUNDS:
-        raise ValueError("a line of records.jsonl has a round that cannot be")
-    return [by_round[number] for number in sorted(by_round)], cut
-
-
-def _parse_each(lines: Sequence[bytes], may_be_cut: bool) -> tuple[list[Any], bool]:
-    """Line by line, to find the one that is broken; the last one may be."""
-    rows: list[Any] = []
-    for number, line in enumerate(lines, 1):
-        try:
-            rows.append(json.loads(line))
-        except ValueError as error:
-            if number < len(lines) or not may_be_cut:
-                raise ValueError(f"line {number} of records.jsonl is not JSON") from error
-    return rows, len(rows) < len(lines)
-
-
-def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The columns that reports need, as numbers; those that no row has are left out."""
-    names = [name for name in COLUMNS if any(name in row for row in rows)]
-    columns = {name: np.array([row.get(name) for row in rows], dtype=float) for name in names}
-    for name, column in columns.items():
-        if column.ndim != 1:
-            raise ValueError(f"'{name}' of records.jsonl is not a number")
-    return {name: column.astype(int) if name == "round" else column for name, column in columns.items()}
+    return parse_yaml(content)
 
 
 def _read_environment(path: Path) -> Mapping[str, Any]:
-    """What the run ran on; nothing where that was not kept, or only half."""
+    """What the run ran on."""
+    content = read_bounded(path, MOST_BYTES)
     try:
-        about = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return about if isinstance(about, dict) else {}
+        about = unsealed(content)
+        check_environment(about)
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from error
+    return about
 
 
-def _checked(config: Any) -> Mapping[str, Any]:
-    """Refuse a config without what every report needs."""
-    kinds = {"algorithm": dict, "data": dict, "seed": int, "target": int | float}
-    wrong = [
-        key for key, kind in kinds.items() if not isinstance(config, dict) or not isinstance(config.get(key), kind)
-    ]
-    wrong = wrong or [key for key in ("algorithm", "data") if not isinstance(config[key].get("name"), str)]
-    if wrong:
-        raise ValueError(f"config.yaml does not say its {wrong[0]}")
-    if not 0 <= config["target"] <= 1:
-        raise ValueError(f"config.yaml has {config['target']} for its target")
-    return dict(config)
+def _read_ending(path: Path) -> Mapping[str, Any] | None:
+    """How the run ended, if it did."""
+    if not os.path.lexists(path):
+        return None
+    content = read_bounded(path, MOST_BYTES)
+    try:
+        ending = unsealed(content)
+        check_ending(ending)
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from error
+    return ending

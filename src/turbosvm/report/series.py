@@ -6,8 +6,9 @@ from typing import Literal
 
 import numpy as np
 
+from turbosvm.report.columns import SECONDS, SUPPORT, TRAFFIC, Floats
 from turbosvm.report.groups import Group
-from turbosvm.report.records import SECONDS, SUPPORT, TRAFFIC, Floats, RunRecords
+from turbosvm.report.records import RunRecords
 
 Unit = Literal["round", "percent", "bytes", "seconds", "number"]
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from turbosvm.names import HOW
+from turbosvm.visible import visible
 
 Settings = Mapping[str, Any]
 
@@ -84,4 +85,4 @@ def _word(settings: Settings, key: str) -> str:
     value = settings.get(key, "unset")
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:.12g}" if isinstance(value, int | float) else str(value)
+    return f"{value:.12g}" if isinstance(value, float) else visible(str(value))

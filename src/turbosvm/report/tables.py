@@ -6,6 +6,7 @@ import pandas as pd
 
 from turbosvm.report.estimates import rounds_estimate
 from turbosvm.report.layout import TITLES, results_table
+from turbosvm.report.markup import markdown_grid
 from turbosvm.report.records import RunRecords
 from turbosvm.report.results import Results
 from turbosvm.report.text import spread
@@ -34,9 +35,7 @@ def results_frame(many: Sequence[Results]) -> pd.DataFrame:
 
 def markdown(table: pd.DataFrame) -> str:
     """Write a table of text cells as Markdown."""
-    header = [str(column) for column in table.columns]
-    rows = [header, ["---"] * len(header), *([str(cell) for cell in row] for row in table.to_numpy())]
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return markdown_grid(list(map(str, table.columns)), [list(map(str, row)) for row in table.to_numpy()])
 
 
 def _row(algorithm: str, runs: Sequence[RunRecords], begun: int) -> dict[str, str]:

@@ -117,7 +117,7 @@ def test_another_attribute_can_be_guessed(tmp_path: Path) -> None:
     serious = prepared("celeba", tmp_path / "raw", tmp_path / "b", attribute="Serious")
     assert serious.classes == ("not serious", "serious")
     assert np.array_equal(serious.labels, 1 - smiling.labels)
-    with pytest.raises(TurboSVMError, match=r"Unknown attribute in list_attr_celeba\.txt 'Smilling'.*'Smiling'"):
+    with pytest.raises(TurboSVMError, match=r"Unknown attribute 'Smilling' in list_attr_celeba\.txt; .*'Smiling'"):
         prepared("celeba", tmp_path / "raw", tmp_path / "c", attribute="Smilling")
 
 

@@ -129,9 +129,9 @@ def test_inputs_of_another_form_than_the_first_are_bad(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "sentence"),
     [
-        (Columns(user="who"), "Unknown column of a.csv 'who'; allowed: label, user, x."),
-        (Columns(label="y"), "Unknown column of a.csv 'y'; allowed: label, user, x."),
-        (Columns(("z",)), "Unknown column of a.csv 'z'"),
+        (Columns(user="who"), "Unknown column 'who' of a.csv; allowed: label, user, x."),
+        (Columns(label="y"), "Unknown column 'y' of a.csv; allowed: label, user, x."),
+        (Columns(("z",)), "Unknown column 'z' of a.csv"),
     ],
 )
 def test_columns_that_are_not_there(columns: Columns, sentence: str, tmp_path: Path) -> None:

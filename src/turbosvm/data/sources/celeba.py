@@ -123,7 +123,7 @@ def _attributes(file: Path, attribute: str) -> tuple[dict[str, int], list[str]]:
     count, header, *lines = [*_lines(file), "", ""]
     names, lines = header.split(), [line for line in lines if line]
     if attribute not in names:
-        raise unknown(f"attribute in {file.name}", attribute, names)
+        raise unknown("attribute", attribute, names, where=f"in {file.name}")
     column, has, bad = names.index(attribute) + 1, dict[str, int](), list[str]()
     if count.strip() != str(len(lines)):
         bad.append(f"{file.name}: its first line says {count.strip()[:20]!r} images, but there are {len(lines)}.")

@@ -67,7 +67,7 @@ def check_columns(file: Path, wanted: Sequence[str]) -> None:
     names = column_names(file)
     for name in wanted:
         if name not in names:
-            raise unknown(f"column of {file.name}", name, names)
+            raise unknown("column", name, names, where=f"of {file.name}")
 
 
 def rows_at_once(bytes_of_one: int) -> int:
