@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from turbosvm.algorithms.rules import Algorithm
 from turbosvm.algorithms.server import ServerStep, init_server, merge
 from turbosvm.blocks import nbytes
+from turbosvm.clients.alone import settle
 from turbosvm.clients.engine import Engine, choose_engine
 from turbosvm.clients.local import Call
 from turbosvm.clients.memory import ClientMemory
@@ -138,6 +139,8 @@ def simulate(
     samples = Samples(data, device, plan.clients_per_round) if device.type == "cuda" else None
     held_out = HeldOut(federation, samples, device, precision)
     notes: list[str] = []
+    users, pooled = federation.split.train, algorithm.pooled
+    plan = replace(plan, training=settle(plan.training, bench, data, users, plan.seed, pooled, notes.append))
     name, most = choose_engine(plan.engine, device), plan.clients_per_round
     engine = Engine(name, bench, data, samples, algorithm, plan.training, most, notes.append)
     standing = standing or begin(federation, algorithm, plan)
