@@ -98,6 +98,8 @@ class Round:
     samples: int
     train_loss: float
     metrics: Metrics | None
+    unanswered: int | None
+    """The user of the first held-out sample whose logits are not finite, if any are."""
     diagnostics: Diagnostics
     bytes_down: int
     bytes_up: int
@@ -184,6 +186,7 @@ def simulate(
             samples=sum(reply.samples for reply in merged),
             train_loss=float(torch.stack([reply.loss for reply in merged]).mean()) if merged else float("nan"),
             metrics=metrics,
+            unanswered=held_out.user_of(metrics.unanswered.first) if metrics and metrics.unanswered else None,
             diagnostics=diagnostics,
             bytes_down=0 if algorithm.pooled else len(ids) * (call.model.nbytes + nbytes(*call.shared.values())),
             bytes_up=0 if algorithm.pooled else sum(reply.nbytes for reply in replies.good),
@@ -226,6 +229,10 @@ class HeldOut:
                     self._at_a_time //= 2  # tried below: while an error is handled, it holds on to what it was about
                 torch.cuda.empty_cache()
             return evaluate_at(module, self._places, self._fetch, classes, 1, precision=precision)
+
+    def user_of(self, place: int) -> int:
+        """Whose sample is at this place."""
+        return int(np.searchsorted(self._data.offsets, place, side="right")) - 1
 
     def _fetch(self, places: Places) -> tuple[Tensor, Tensor]:
         if isinstance(places, Tensor):

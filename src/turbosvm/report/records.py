@@ -1,7 +1,6 @@
 """One run, as reports see it, and how it is read from its folder."""
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import yaml
 from pydantic_core import from_json
 
 from turbosvm.errors import TurboSVMError
+from turbosvm.evaluation.divergence import OF, SAMPLES, USER, has_diverged, why_not_finite
 from turbosvm.evaluation.milestones import RoundsToTarget, rounds_to_target
 from turbosvm.names import OWN
 
@@ -25,7 +25,7 @@ METRICS = ("accuracy", "macro_f1", "mcc", "loss", "auc")
 TRAFFIC = ("bytes_down", "bytes_up")
 SECONDS = ("seconds_train", "seconds_merge")
 SUPPORT = ("svm_support_mean", "svm_support_min", "svm_support_max")
-COLUMNS = ("round", *METRICS, *TRAFFIC, *SECONDS, *SUPPORT)
+COLUMNS = ("round", *METRICS, *TRAFFIC, *SECONDS, *SUPPORT, SAMPLES, OF)
 """What reports need of the records."""
 
 MOST_ROUNDS = 2**31
@@ -121,8 +121,18 @@ class RunRecords:
 
     @property
     def diverged(self) -> bool:
-        """Whether the loss at the end is not a number."""
-        return bool(self.points) and "loss" in self.records and not math.isfinite(self.points["loss"][-1])
+        """Whether the loss at the end is not a number, and not for some of the held-out samples alone."""
+        return "loss" in self._end and has_diverged(self._end)
+
+    @property
+    def _end(self) -> dict[str, Any]:
+        """What the last evaluated round tells of answers that are finite, and of those that are not."""
+        if not self.points:
+            return {}
+        place = int(np.flatnonzero(~np.isnan(self.arrays["accuracy"]))[-1])
+        found = {name: self.arrays[name][place] for name in ("accuracy", SAMPLES, OF) if name in self.arrays}
+        loss = {"loss": self.arrays["loss"][place]} if "loss" in self.records else {}
+        return {**found, **loss, USER: list(self.records[USER])[place] if USER in self.records else None}
 
     @property
     def label(self) -> str:
@@ -136,8 +146,11 @@ class RunRecords:
 
     def told_of(self, label: str) -> list[str]:
         """The same under another name."""
-        diverged = [f"{label} diverged (its loss is not finite): try smaller learning rates."]
-        return [*(f"{label}: {remark}" for remark in self.remarks), *(diverged if self.diverged else [])]
+        told = [f"{label}: {remark}" for remark in self.remarks]
+        if self.diverged:
+            return [*told, f"{label} diverged (its loss is not finite): try smaller learning rates."]
+        why = why_not_finite(self._end) if "loss" in self._end else ""
+        return [*told, f"{label}: {why}."] if why else told
 
 
 def read_run(folder: Path) -> RunRecords:
@@ -215,10 +228,12 @@ def _parse_each(lines: Sequence[bytes], may_be_cut: bool) -> tuple[list[Any], bo
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The columns that reports need, as numbers; those that no row has are left out."""
     names = [name for name in COLUMNS if any(name in row for row in rows)]
-    columns = {name: np.array([row.get(name) for row in rows], dtype=float) for name in names}
+    columns: dict[str, Any] = {name: np.array([row.get(name) for row in rows], dtype=float) for name in names}
     for name, column in columns.items():
         if column.ndim != 1:
             raise ValueError(f"'{name}' of records.jsonl is not a number")
+    if SAMPLES in columns:
+        columns[USER] = [str(row.get(USER)) for row in rows]
     return {name: column.astype(int) if name == "round" else column for name, column in columns.items()}
 
 
