@@ -14,12 +14,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from turbosvm.blocks import copied, copy_into
+from turbosvm.clients.probe import probe
 from turbosvm.clients.training import LocalTraining, batch_sizes
 from turbosvm.clients.workbench import Workbench
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import in_one_line
-from turbosvm.inputs import as_model_input
 from turbosvm.randomness import lend_to_global
 
 SEVERAL = 8
@@ -59,10 +58,7 @@ def settle(
 
 def cannot_train_alone(bench: Workbench, data: FederatedData, users: Sequence[int], seed: int) -> str | None:
     """Why the model cannot train on one sample, though it can on several; None if that is not so."""
-    largest = max(users, key=lambda user: int(data.counts[user]))
-    first = int(data.offsets[largest])
-    places = np.arange(first, min(first + SEVERAL, len(data.labels)))
-    inputs = as_model_input(data.tensors(places, bench.device)[0])
+    inputs = probe(data, users, SEVERAL, bench.device)
     with lend_to_global(seed, "layers"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what goes wrong is told in our words
         alone = _what_goes_wrong(bench, inputs[:1])
@@ -76,14 +72,15 @@ def _what_goes_wrong(bench: Workbench, inputs: Tensor) -> str | None:
         tried = bench.on(deepcopy(bench.module))
     except Exception:  # some models cannot be copied
         tried = bench
-    before, was_training = copied(dict(tried.module.named_buffers())), tried.module.training
+    before, was_training = tried.state(), tried.module.training
     tried.module.train()
     try:
         logits = tried.run(inputs)[0]
         loss = functional.cross_entropy(logits, torch.zeros(len(inputs), dtype=torch.int64, device=inputs.device))
         wanted = [value for value in tried.module.parameters() if value.requires_grad]
         found = torch.autograd.grad(loss, wanted, allow_unused=True) if wanted else ()
-        after = [value for name, value in tried.module.named_buffers() if before[name].isfinite().all()]
+        tried.take_in_buffers()
+        after = [value for name, value in tried.state().buffers.items() if before.buffers[name].isfinite().all()]
         made = [logits, *(value for value in found if value is not None), *after]
         return None if all(bool(value.isfinite().all()) for value in made) else NOT_FINITE
     except torch.OutOfMemoryError:
@@ -91,5 +88,5 @@ def _what_goes_wrong(bench: Workbench, inputs: Tensor) -> str | None:
     except Exception as error:  # the person's own model may raise anything
         return in_one_line(error)
     finally:
+        tried.load(before)
         tried.module.train(was_training)
-        copy_into(dict(tried.module.named_buffers()), before)

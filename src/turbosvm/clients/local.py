@@ -203,7 +203,8 @@ class _Gradients:
         gradients: Weights = {}
         if wanted:
             found = torch.autograd.grad(loss, list(wanted.values()), allow_unused=True, materialize_grads=True)
-            gradients = dict(zip(wanted, found, strict=True))
+            gradients = self._bench.hooked(dict(zip(wanted, found, strict=True)))
+        self._bench.take_in_buffers()
         return loss.detach(), {
             name: gradients[name] if name in gradients else torch.zeros_like(value) for name, value in moving.items()
         }

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ from turbosvm.experiment.environment import describe_environment
 from turbosvm.experiment.folder import Record, RunFolder, recorded
 from turbosvm.experiment.resolve import read_config
 from turbosvm.files import cannot_read
+from turbosvm.models.copies import copy_of
 from turbosvm.precision import choose_precision
 from turbosvm.simulation import Federation, Standing, empty_memory
 from turbosvm.trackers.catalogue import build_trackers, check_own
@@ -67,7 +67,7 @@ def prepare_run(
     """Build and check all that a config names, or what stands in for it."""
     algorithm = build_algorithm(config.algorithm.name, config.algorithm.model_dump())
     data = data or build_data(config.data)
-    own_module = build_module(config, len(data.classes)) if module is None else deepcopy(module)
+    own_module = build_module(config, len(data.classes)) if module is None else copy_of(module)
     followers = (*build_trackers(config.trackers, store), *check_own(trackers))
     return Prepared(config, algorithm, build_federation(config, data, own_module), followers, store)
 
