@@ -23,7 +23,7 @@ FAST: dict[str, Any] = {"rounds": 6, "clients_per_round": 8, "threads": 2, "devi
 SIZES = (1, 2, 17, 33, 40, 49)
 
 
-def last(choice: LastBatch, rounds: int = 6) -> dict[str, Any]:
+def last(choice: LastBatch | None, rounds: int = 6) -> dict[str, Any]:
     return {**FAST, "rounds": rounds, "client.last_batch": choice}
 
 
@@ -127,9 +127,10 @@ def test_a_model_is_tried_only_where_one_sample_would_be_a_batch() -> None:
     bench, calls = Workbench(Normed(), find_head(Normed())), []
     bench.module.register_forward_hook(lambda *_: calls.append(1))
     data = users_of((16, 18))
-    for last_batch in get_args(LastBatch):
+    choices: list[LastBatch | None] = [*get_args(LastBatch), None]
+    for last_batch in choices:
         settled = settle(LocalTraining(1, 16, 0.1, last_batch=last_batch), bench, data, [0, 1], 0, False, pytest.fail)
-        assert settled.last_batch == ("keep" if last_batch == "auto" else last_batch)
+        assert settled.last_batch == (last_batch or "keep")
         assert settled.not_alone is None
     assert not calls
 
@@ -143,7 +144,7 @@ def test_no_client_is_shut_out_by_its_last_batch(model: type[nn.Module], engine:
     sentences = [str(one.message) for one in told]
     assert len(sentences) == 2
     name = f"model {model.__name__} cannot train on one sample alone"
-    assert "A last batch of one sample joins the one before it (client.last_batch: auto)" in sentences[0]
+    assert "A last batch of one sample joins the one before it (client.last_batch)" in sentences[0]
     assert name in sentences[0]
     bad = [failure for failures in result.records["failures"] for failure in failures]
     assert "it has one sample, and the model cannot train on one sample alone (" in bad[0]["why"]
@@ -164,22 +165,22 @@ def test_kept_last_batches_shut_clients_out_as_before() -> None:
 @pytest.mark.parametrize("model", [tiny_net, Normed])
 def test_models_and_data_that_need_nothing_keep_their_bits(model: Any) -> None:
     data = users_of(SIZES if model is tiny_net else (16, 18, 40))
-    one, two = (turbosvm.run("fedavg", data=data, model=model(), **last(last_batch)) for last_batch in ("auto", "keep"))
+    one, two = (turbosvm.run("fedavg", data=data, model=model(), **last(last_batch)) for last_batch in (None, "keep"))
     assert one.records.filter(regex="^(?!seconds_)").equals(two.records.filter(regex="^(?!seconds_)"))
     assert all(torch.equal(value, two.model.state_dict()[name]) for name, value in one.model.state_dict().items())
 
 
 def test_how_many_replies_are_bad_with_and_without_merging() -> None:
     """The figures of docs/failing-clients.md."""
-    bad: dict[str, int] = {}
-    choices: tuple[LastBatch, ...] = ("keep", "auto")
+    bad: dict[LastBatch | None, int] = {}
+    choices: list[LastBatch | None] = ["keep", None]
     for choice in choices:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # told of in other tests
             result = turbosvm.run("fedavg", data=users_of(SIZES), model=Normed(), **last(choice, rounds=30))
         bad[choice] = int(result.records["failures"].map(len).sum())
     page = " ".join((ROOT / "docs" / "failing-clients.md").read_text().split())
-    assert f"{bad['keep']} of 240 replies were bad before; now {bad['auto']} are" in page, bad
+    assert f"{bad['keep']} of 240 replies were bad before; now {bad[None]} are" in page, bad
 
 
 def test_dropping_leaves_the_single_sample_out() -> None:

@@ -6,6 +6,8 @@ import torch
 from turbosvm.clients.lanes import Job
 from turbosvm.clients.training import LastBatch, LocalTraining, batch_sizes, batches, largest_batch, orders
 
+CHOICES: list[LastBatch | None] = [*get_args(LastBatch), None]
+
 
 def test_each_epoch_sees_every_sample_once_in_an_order_of_its_own() -> None:
     got = list(batches(10, LocalTraining(epochs=2, batch_size=4, learning_rate=0.1), seed=0, number=3, client=7))
@@ -26,7 +28,7 @@ def test_the_order_depends_on_seed_round_and_client() -> None:
     assert len(orders) == 27
 
 
-def sizes(last_batch: LastBatch, count: int, batch_size: int = 4) -> list[int]:
+def sizes(last_batch: LastBatch | None, count: int, batch_size: int = 4) -> list[int]:
     training = LocalTraining(2, batch_size, 0.1, last_batch=last_batch)
     got = [len(batch) for batch in batches(count, training, seed=0, number=1, client=0)]
     assert got == batch_sizes(count, training) * 2
@@ -35,13 +37,13 @@ def sizes(last_batch: LastBatch, count: int, batch_size: int = 4) -> list[int]:
 
 
 def test_a_single_sample_that_is_left_over_is_kept_merged_or_dropped() -> None:
-    assert sizes("keep", 9) == sizes("auto", 9) == [4, 4, 1]
+    assert sizes("keep", 9) == sizes(None, 9) == [4, 4, 1]
     assert sizes("merge", 9) == [4, 5]
     assert sizes("drop", 9) == [4, 4]
 
 
 def test_other_last_batches_and_only_samples_stay_as_they_are() -> None:
-    for last_batch in get_args(LastBatch):
+    for last_batch in CHOICES:
         assert sizes(last_batch, 10) == [4, 4, 2]
         assert sizes(last_batch, 8) == [4, 4]
         assert sizes(last_batch, 3) == [3]
@@ -60,8 +62,8 @@ def test_the_order_of_samples_is_the_same_whatever_becomes_of_the_last() -> None
     assert len(set(epochs[:, 8].tolist())) > 1  # another one each time
 
 
-@pytest.mark.parametrize("last_batch", get_args(LastBatch))
-def test_recorded_steps_see_the_same_batches(last_batch: LastBatch) -> None:
+@pytest.mark.parametrize("last_batch", CHOICES)
+def test_recorded_steps_see_the_same_batches(last_batch: LastBatch | None) -> None:
     """On a GPU, steps find their samples on a stage where all epochs lie side by side."""
     for count in range(1, 20):
         training = LocalTraining(3, 4, 0.1, last_batch=last_batch)

@@ -35,22 +35,23 @@ def settle(
     pooled: bool,
     say: Callable[[str], None],
 ) -> LocalTraining:
-    """Say what 'auto' means for this model and data, and why the model cannot train on one sample, if so.
+    """Decide what becomes of a last batch of one sample where nobody has said it.
 
-    The model is tried only where there is a batch of one sample. `say` is told where batches are not as usual.
+    Where the model cannot train on one sample, the settings then say why. It is tried only where there is a batch of
+    one sample. `say` is told where batches are not as usual.
     """
     counts = [int(count) for count in np.unique(data.counts[list(users)])]
     asked = training.last_batch
     if asked == "keep" or not (pooled or any(1 in batch_sizes(count, training) for count in counts)):
-        return replace(training, last_batch="keep" if asked == "auto" else asked)
+        return replace(training, last_batch=asked or "keep")
     why = cannot_train_alone(bench, data, users, seed)
-    if asked != "auto":
+    if asked:
         return replace(training, not_alone=why)
     settled = replace(training, last_batch="merge" if why else "keep", not_alone=why)
     others = any(batch_sizes(count, settled) != batch_sizes(count, training) for count in counts)
     if why and (pooled or others):
         say(
-            "A last batch of one sample joins the one before it (client.last_batch: auto): "
+            "A last batch of one sample joins the one before it (client.last_batch): "
             f"model {type(bench.module).__name__} cannot train on one sample alone ({why})."
         )
     return settled

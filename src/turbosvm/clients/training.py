@@ -9,10 +9,9 @@ from torch import Tensor
 
 from turbosvm.randomness import generator
 
-LastBatch = Literal["auto", "merge", "drop", "keep"]
+LastBatch = Literal["merge", "drop", "keep"]
 """What becomes of a single sample that is left over behind whole batches.
 
-auto    merge, where the model cannot train on one sample alone; else keep
 merge   it joins the batch before, which then has one sample more
 drop    it is left out of that epoch; each epoch leaves out another one
 keep    it is a batch of its own
@@ -28,8 +27,8 @@ class LocalTraining:
         batch_size: B; the last batch of an epoch may be smaller, or have one sample more.
         learning_rate: eta.
         dropout: Share of clients that do not answer before the deadline.
-        last_batch: What becomes of a single sample that is left over; 'auto' is settled by `alone.settle`, before
-            which it means 'keep'.
+        last_batch: What becomes of a single sample that is left over. None, which `alone.settle` settles, means 'merge'
+            where the model cannot train on one sample alone, and 'keep' elsewhere and before that is known.
         not_alone: Why the model cannot train on one sample alone, if that is known.
     """
 
@@ -37,7 +36,7 @@ class LocalTraining:
     batch_size: int
     learning_rate: float
     dropout: float = 0.0
-    last_batch: LastBatch = "auto"
+    last_batch: LastBatch | None = None
     not_alone: str | None = None
 
 
