@@ -12,12 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from turbosvm.algorithms.rules import Algorithm
-from turbosvm.algorithms.server import ServerStep, init_server, merge
+from turbosvm.algorithms.server import ServerStep, init_server, is_frozen, merge
 from turbosvm.blocks import nbytes
+from turbosvm.clients.alone import settle
 from turbosvm.clients.engine import Engine, choose_engine
 from turbosvm.clients.local import Call
 from turbosvm.clients.memory import ClientMemory
 from turbosvm.clients.pooled import train_pooled
+from turbosvm.clients.probe import probe
 from turbosvm.clients.replies import (
     Failure,
     Gathered,
@@ -35,9 +37,10 @@ from turbosvm.clients.workbench import Workbench
 from turbosvm.data.federated import FederatedData
 from turbosvm.data.samples import Samples, free_memory
 from turbosvm.data.split import Split
-from turbosvm.errors import TurboSVMError
+from turbosvm.errors import TurboSVMError, in_one_line
 from turbosvm.evaluation.metrics import Metrics, Places, evaluate_at
-from turbosvm.models.contract import Head, load_state, state_of
+from turbosvm.models.contract import Head, frozen_in, load_state, state_of
+from turbosvm.models.remarks import remarks_on
 from turbosvm.precision import Precision, choose_precision, working_precision
 from turbosvm.randomness import lend_to_global
 from turbosvm.stopwatch import Stopwatch
@@ -97,6 +100,8 @@ class Round:
     samples: int
     train_loss: float
     metrics: Metrics | None
+    unanswered: int | None
+    """The user of the first held-out sample whose logits are not finite, if any are."""
     diagnostics: Diagnostics
     bytes_down: int
     bytes_up: int
@@ -138,7 +143,10 @@ def simulate(
     samples = Samples(data, device, plan.clients_per_round) if device.type == "cuda" else None
     held_out = HeldOut(federation, samples, device, precision)
     notes: list[str] = []
+    users, pooled = federation.split.train, algorithm.pooled
+    plan = replace(plan, training=settle(plan.training, bench, data, users, plan.seed, pooled, notes.append))
     name, most = choose_engine(plan.engine, device), plan.clients_per_round
+    notes += _remarks(federation, algorithm, plan.seed)
     engine = Engine(name, bench, data, samples, algorithm, plan.training, most, notes.append)
     standing = standing or begin(federation, algorithm, plan)
     if standing.failed_rounds > plan.max_failed_rounds:
@@ -169,9 +177,8 @@ def simulate(
         watch.lap("merge")
         metrics = None
         if number % plan.evaluate_every == 0 or number == plan.rounds:
-            load_state(engine.module, standing.model)
             with lend_to_global(plan.seed, "layers", number, "evaluation"):
-                metrics = held_out.evaluate(engine.module, engine.side_by_side)
+                metrics = _evaluated(held_out, engine, standing)
         watch.lap("evaluate")
         yield Round(
             number=number,
@@ -181,6 +188,7 @@ def simulate(
             samples=sum(reply.samples for reply in merged),
             train_loss=float(torch.stack([reply.loss for reply in merged]).mean()) if merged else float("nan"),
             metrics=metrics,
+            unanswered=held_out.user_of(metrics.unanswered.first) if metrics and metrics.unanswered else None,
             diagnostics=diagnostics,
             bytes_down=0 if algorithm.pooled else len(ids) * (call.model.nbytes + nbytes(*call.shared.values())),
             bytes_up=0 if algorithm.pooled else sum(reply.nbytes for reply in replies.good),
@@ -224,11 +232,45 @@ class HeldOut:
                 torch.cuda.empty_cache()
             return evaluate_at(module, self._places, self._fetch, classes, 1, precision=precision)
 
+    def user_of(self, place: int) -> int:
+        """Whose sample is at this place."""
+        return int(np.searchsorted(self._data.offsets, place, side="right")) - 1
+
     def _fetch(self, places: Places) -> tuple[Tensor, Tensor]:
         if isinstance(places, Tensor):
             assert self._samples is not None  # noqa: S101 (places lie on the device where the samples do)
             return self._samples.at(places)
         return self._data.tensors(places, self._device)
+
+
+def _evaluated(held_out: HeldOut, engine: Engine, standing: Standing) -> Metrics:
+    """Evaluate the round's model; an error of the person's own model ends the run with a sentence."""
+    try:
+        load_state(engine.module, standing.model)
+        return held_out.evaluate(engine.module, engine.side_by_side)
+    except TurboSVMError:
+        raise
+    except Exception as error:  # the person's own model may raise anything
+        kind = type(engine.bench.module).__name__
+        raise TurboSVMError(
+            f"Round {standing.round}: model {kind} cannot be evaluated on the held-out users: {in_one_line(error)}"
+        ) from error
+
+
+def _remarks(federation: Federation, algorithm: Algorithm, seed: int) -> list[str]:
+    """What the person may not have meant of the model, in sentences."""
+    module, head = federation.module, federation.head
+    device = next(module.parameters()).device
+    with lend_to_global(seed, "layers"):
+        remarks = remarks_on(
+            module, head, probe(federation.data, federation.split.train, 8, device), algorithm.head is not None
+        )
+    if algorithm.head is not None and is_frozen(head, frozen_in(module)):
+        remarks.append(
+            f"The head '{head.layer}' of model {type(module).__name__} is frozen (requires_grad is False): "
+            f"{algorithm.name} leaves it as it is, and its head rule does nothing."
+        )
+    return remarks
 
 
 def _taken(notes: list[str]) -> tuple[str, ...]:
@@ -300,7 +342,16 @@ def _merge(
         return f"{len(replies)} usable clients, at least {needed} are needed"
     model, population = standing.model, len(federation.split.train)
     try:
-        step = merge(algorithm, model, stack(replies), standing.server, federation.head, moment, population)
+        step = merge(
+            algorithm,
+            model,
+            stack(replies),
+            standing.server,
+            federation.head,
+            moment,
+            population,
+            frozen_in(federation.module),
+        )
     except TurboSVMError as error:
         return f"the server's step failed: {error}"
     name = _first_not_finite(step, standing)

@@ -14,7 +14,7 @@ from turbosvm.clients.local import Call
 from turbosvm.clients.memory import ClientMemory
 from turbosvm.clients.replies import Reply, stack
 from turbosvm.clients.sequential import train_clients
-from turbosvm.clients.training import LocalTraining
+from turbosvm.clients.training import LastBatch, LocalTraining
 from turbosvm.clients.workbench import Workbench
 from turbosvm.data.federated import FederatedData
 from turbosvm.data.samples import Samples
@@ -91,7 +91,15 @@ def flat(group: Weights) -> Tensor:
 
 
 def assert_alike(
-    model: str, rule: str, engine: EngineName, device: str, precision: Precision | None, rounds: int, tolerance: float
+    model: str,
+    rule: str,
+    engine: EngineName,
+    device: str,
+    precision: Precision | None,
+    rounds: int,
+    tolerance: float,
+    batch_size: int = 8,
+    last_batch: LastBatch = "keep",
 ) -> None:
     """Have the engine and the reference train the same clients from the same states; the states are the reference's.
 
@@ -101,7 +109,7 @@ def assert_alike(
     data = uneven(model, np.float64 if dtype == torch.float64 else np.uint8)
     module = build_model(model, {"classes": len(data.classes)}, seed=0).to(device, dtype)
     federation = Federation(data, Split(tuple(range(6)), ()), module, find_head(module))
-    training = LocalTraining(epochs=rounds, batch_size=8, learning_rate=SHAPES[model][2])
+    training = LocalTraining(rounds, batch_size, SHAPES[model][2], last_batch=last_batch)
     algorithm, plan, where = find_algorithm(rule), Plan(rounds, 6, training), torch.device(device)
     bench = Workbench(module, federation.head, precision)
     samples = Samples(data, where, 6) if device == "cuda" else None
@@ -147,6 +155,14 @@ def test_threads_compute_what_the_reference_computes_whatever_the_model(model: s
     assert_alike(model, "moon+scaffold", "threads", "cpu", None, rounds=2, tolerance=1e-10)
 
 
+@pytest.mark.parametrize("rule", ["fedavg", "fedproc+scaffold"])
+@pytest.mark.parametrize("last_batch", ["merge", "drop"])
+def test_threads_see_the_same_batches_where_one_sample_is_left_over(last_batch: LastBatch, rule: str) -> None:
+    left_over = [count for count in COUNTS if count > 4 and count % 4 == 1]
+    assert left_over == [5, 13]
+    assert_alike("small", rule, "threads", "cpu", None, 2, 1e-10, batch_size=4, last_batch=last_batch)
+
+
 @pytest.mark.parametrize("model", SHAPES)
 def test_threads_agree_with_the_reference_in_float32(model: str) -> None:
     assert_alike(model, "fedavg", "threads", "cpu", "float32", rounds=1, tolerance=1e-4)
@@ -159,6 +175,14 @@ def test_threads_agree_with_the_reference_in_float32(model: str) -> None:
 def test_graphs_compute_what_the_reference_computes(model: str, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("turbosvm.clients.engine.LANES", 4)  # fewer than clients
     assert_alike(model, rule, "graphs", "cuda", None, rounds=3, tolerance=1e-8)
+
+
+@pytest.mark.gpu
+@CUDA
+@pytest.mark.parametrize("rule", ["fedavg", "fedproc+scaffold"])
+@pytest.mark.parametrize("last_batch", ["merge", "drop"])
+def test_graphs_see_the_same_batches_where_one_sample_is_left_over(last_batch: LastBatch, rule: str) -> None:
+    assert_alike("small", rule, "graphs", "cuda", None, 2, 1e-8, batch_size=4, last_batch=last_batch)
 
 
 @pytest.mark.gpu

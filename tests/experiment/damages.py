@@ -74,6 +74,10 @@ def _line_lost(draw: Random, content: bytearray) -> bytes:
     return b"".join(lines)
 
 
+def _another(_: Random, path: Path, other: Path) -> None:
+    path.write_bytes(other.read_bytes())
+
+
 def _folder(_: Random, path: Path, __: Path) -> None:
     path.unlink()
     path.mkdir()
@@ -102,7 +106,7 @@ DAMAGES: dict[str, Damage] = {
     "empty": _rewritten(lambda _, __: b""),
     "a line twice": _rewritten(_line_twice),
     "a line lost": _rewritten(_line_lost),
-    "another run's": lambda _, path, other: path.write_bytes(other.read_bytes()) and None,
+    "another run's": _another,
     "missing": lambda _, path, __: path.unlink(),
     "a folder": _folder,
     "a pipe": _pipe,

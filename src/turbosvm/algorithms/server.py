@@ -1,9 +1,11 @@
 """The server's half of a round: a cohort in, a new global model out.
 
 The body rule merges the body (and the head, where the algorithm has no head rule), the head rule merges the head, the
-clients' rules merge what was sent beside the weights, and buffers are averaged whatever the algorithm.
+clients' rules merge what was sent beside the weights, and buffers are averaged whatever the algorithm. Parameters that
+are frozen stay what they are, whatever the rules.
 """
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from turbosvm.algorithms.rules import Algorithm
@@ -36,22 +38,33 @@ def merge(
     head: Head,
     moment: Moment,
     population: int,
+    frozen: Collection[str] = (),
 ) -> ServerStep:
-    """Merge a cohort, drawn from a population of that many clients, into the global model."""
+    """Merge a cohort, drawn from a population of that many clients, into the global model.
+
+    A head of which all is frozen is not shown to the head rule, which then has nothing to tell.
+    """
     buffers = model.buffers if algorithm.frozen_buffers else weighted_means(cohort.buffers, cohort.samples)
     body = algorithm.body.merge(_body(algorithm, model.parameters, head), cohort, state.body)
     parameters, head_state, diagnostics = body.weights, state.head, dict(body.diagnostics)
-    if algorithm.head is not None:
+    if algorithm.head is not None and not is_frozen(head, frozen):
         own, clients = head.embeddings(model.parameters), head.embeddings(cohort.parameters)
         merged = algorithm.head.merge(own, clients, cohort.samples, state.head, moment)
         parameters = completed(parameters, head.parameters(merged.embeddings))
         head_state, diagnostics = merged.state, diagnostics | dict(merged.diagnostics)
+    if frozen:
+        parameters = {**parameters, **chosen(model.parameters, frozen)}
     shared = {
         part: rule.merge(state.shared.get(part, {}), cohort.sent.get(part, {}), cohort, population)
         for part, rule in algorithm.on_client().items()
     }
     parameters = as_laid_out(in_order(parameters, model.parameters), cohort.parameters)
     return ServerStep(ModelState(parameters, buffers), ServerState(body.state, head_state, shared), diagnostics)
+
+
+def is_frozen(head: Head, frozen: Collection[str]) -> bool:
+    """Whether the whole head is."""
+    return all(name in frozen for name in head.names)
 
 
 def _body(algorithm: Algorithm, parameters: Weights, head: Head) -> Weights:

@@ -27,6 +27,7 @@ from turbosvm.data.samples import Samples
 from turbosvm.errors import TurboSVMError, in_one_line, unknown
 from turbosvm.inputs import as_model_input
 from turbosvm.layers.quicken import quicken, twin
+from turbosvm.models.copies import hooked_part
 from turbosvm.models.trace import layer_that_draws
 from turbosvm.types import Moment
 
@@ -132,6 +133,9 @@ class Engine:
 
     def _build(self, probe: Tensor) -> Fast | None:
         try:
+            if part := hooked_part(self.bench.module):
+                self._give_up(f"{part} has a hook, which is called for the model itself alone")
+                return None
             if layer := layer_that_draws(self.bench.module, probe):
                 self._give_up(f"{layer} draws random numbers")
                 return None

@@ -26,7 +26,7 @@ from turbosvm.blocks import Layout, copied, copy_into, laid_out
 from turbosvm.clients.local import Assignments, Call, absent, advance, answer, assign, failure_of, room_for
 from turbosvm.clients.memory import ClientMemory
 from turbosvm.clients.replies import Failure, Reply
-from turbosvm.clients.training import LocalTraining, batches
+from turbosvm.clients.training import LocalTraining, batch_sizes, largest_batch, orders
 from turbosvm.clients.workbench import Workbench
 from turbosvm.data.federated import FederatedData
 from turbosvm.data.samples import Samples
@@ -52,11 +52,21 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """One client's work: where on the stage the order of its samples begins, and the sizes of its batches."""
+    """One client's work: where on the stage the order of its samples begins, and the batches of each epoch."""
 
     client: int
     start: int
+    count: int
+    """How many samples it has."""
+    epochs: int
     sizes: list[int]
+    """Those of one epoch's batches, which may leave a sample out."""
+
+    def steps(self) -> Iterator[tuple[int, int]]:
+        """Where on the stage each batch begins, and its size."""
+        for epoch in range(self.epochs):
+            places = accumulate(self.sizes, initial=self.start + epoch * self.count)
+            yield from zip(places, self.sizes, strict=False)
 
 
 @dataclass(frozen=True)
@@ -125,10 +135,10 @@ class Lanes:
         failures = {client: failure for client in ids if (failure := self._refused(client, moment))}
         present = [client for client in ids if client not in failures]
         starts = self._samples.bring(present)
-        orders = [start + self._shuffled(client, moment) for client, start in zip(present, starts, strict=True)]
-        places = [0, *accumulate(len(order) for order in orders)]
-        jobs = [Job(client, place, self._sizes(client)) for client, place in zip(present, places, strict=False)]
-        order = torch.cat([torch.empty(0, dtype=torch.int64), *orders]).pin_memory()
+        shuffled = [start + self._shuffled(client, moment) for client, start in zip(present, starts, strict=True)]
+        places = [0, *accumulate(len(order) for order in shuffled)]
+        jobs = [self._job(client, place) for client, place in zip(present, places, strict=False)]
+        order = torch.cat([torch.empty(0, dtype=torch.int64), *shuffled]).pin_memory()
         return Programme(moment, tuple(ids), jobs, failures, order)
 
     @contextmanager
@@ -170,13 +180,11 @@ class Lanes:
     def _shuffled(self, client: int, moment: Moment) -> Tensor:
         """The order in which a client sees its samples."""
         count = int(self._data.counts[client])
-        return torch.cat(list(batches(count, self._training, moment.seed, moment.round, client)))
+        return torch.cat(list(orders(count, self._training, moment.seed, moment.round, client)))
 
-    def _sizes(self, client: int) -> list[int]:
-        """The sizes of a client's batches."""
-        count, size = int(self._data.counts[client]), self._training.batch_size
-        epoch = [size] * (count // size) + [count % size] * (count % size > 0)
-        return epoch * self._training.epochs
+    def _job(self, client: int, start: int) -> Job:
+        count, training = int(self._data.counts[client]), self._training
+        return Job(client, start, count, training.epochs, batch_sizes(count, training))
 
 
 def _next(client: int, steps: Generator[None, None, Reply]) -> Reply | Failure | None:
@@ -238,7 +246,7 @@ class Lane:
         self._cursor = torch.zeros((), dtype=torch.int64, device=bench.device)
         self._total = torch.zeros((), dtype=torch.float64, device=bench.device)
         self._kept, self._carried = Slots(), Slots()
-        self._span = torch.arange(training.batch_size, device=bench.device)
+        self._span = torch.arange(largest_batch(training), device=bench.device)
         self._met = met
         """Steps that some lane has done already; what they compile and set up is there."""
         self._recorded: dict[Key, tuple[torch.cuda.CUDAGraph, tuple[str, ...]]] = {}
@@ -256,21 +264,21 @@ class Lane:
         self._kept.set(grouped(memory.recall(job.client, bench.device)))
         assigned = self._assigned()
         self._carried.set(algorithm.local.begin(assigned["local"]))
-        self._cursor.fill_(job.start)
-        self._step(job.sizes[0], first=True)
-        yield
-        for size in job.sizes[1:]:
+        cursor = None
+        for place, size in job.steps():
             torch.cuda.set_stream(self.stream)  # another lane's may have been set since
-            self._step(size)
+            if place != cursor:  # at first, and behind a sample that is left out
+                self._cursor.fill_(place)
+            self._step(size, first=cursor is None)
+            cursor = place + size
             yield
         torch.cuda.set_stream(self.stream)
-        seen, steps = sum(job.sizes), len(job.sizes)
-        count = seen // self._training.epochs
-        own = self._stage.order[job.start : job.start + count]
+        seen, steps = job.epochs * sum(job.sizes), job.epochs * len(job.sizes)
+        own = self._stage.order[job.start : job.start + job.count]
         samples, loss = lambda: self._samples.at(own), self._total / seen
         carried = copied(self._carried.values)  # the places are the next client's soon
         room = rooms()[job.client]
-        return answer(bench, algorithm, assigned, carried, job.client, samples, count, loss, steps, room)
+        return answer(bench, algorithm, assigned, carried, job.client, samples, job.count, loss, steps, room)
 
     def _assigned(self) -> Assignments:
         kept = ungrouped(self._kept.values)
@@ -281,8 +289,8 @@ class Lane:
         key = Key(size, first, self._carried.names, self._kept.names)
         if key not in self._recorded:
             if key not in self._met:
-                self._met.add(key)
                 self._compute(size, first)
+                self._met.add(key)  # only now: a step that failed by hand is the client's failure, each time
                 return
             self._recorded[key] = self._record(size, first)
         graph, self._carried.names = self._recorded[key]

@@ -11,7 +11,7 @@ from turbosvm.algorithms.rules import Algorithm, Assignment
 from turbosvm.blocks import Layout, Rows
 from turbosvm.clients.replies import Failure, Reply
 from turbosvm.clients.sampling import drops_out
-from turbosvm.clients.training import LocalTraining
+from turbosvm.clients.training import LocalTraining, too_few
 from turbosvm.clients.workbench import Workbench
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError, in_one_line
@@ -41,7 +41,9 @@ def absent(client: int, data: FederatedData, training: LocalTraining, moment: Mo
     """Why a client of the cohort does not train at all, if so."""
     if drops_out(moment.seed, moment.round, client, training.dropout):
         return Failure(client, "it did not answer before the deadline")
-    return None if data.counts[client] else Failure(client, "it has no samples")
+    count = int(data.counts[client])
+    why = too_few(count, training) if count else "it has no samples"
+    return Failure(client, why) if why else None
 
 
 def attempt(client: int, train: Callable[[], Reply]) -> Reply | Failure:
@@ -201,7 +203,8 @@ class _Gradients:
         gradients: Weights = {}
         if wanted:
             found = torch.autograd.grad(loss, list(wanted.values()), allow_unused=True, materialize_grads=True)
-            gradients = dict(zip(wanted, found, strict=True))
+            gradients = self._bench.hooked(dict(zip(wanted, found, strict=True)))
+        self._bench.take_in_buffers()
         return loss.detach(), {
             name: gradients[name] if name in gradients else torch.zeros_like(value) for name, value in moving.items()
         }

@@ -14,7 +14,7 @@ import torch
 from turbosvm.algorithms.rules import Algorithm
 from turbosvm.clients.local import Call, attempt, train_client
 from turbosvm.clients.replies import Failure, Reply
-from turbosvm.clients.training import LocalTraining
+from turbosvm.clients.training import LocalTraining, batch_sizes, too_few
 from turbosvm.clients.workbench import Workbench
 from turbosvm.data.federated import FederatedData
 from turbosvm.randomness import lend_to_global, numpy_generator
@@ -38,7 +38,10 @@ def train_pooled(
     owners = np.asarray(users)
     drawn = draw(int(data.counts[owners].sum()), sum(budgets[:-1]), budgets[-1], moment.seed)
     samples = data.tensors(places_of(data, owners, drawn), bench.device)
-    order = iter(torch.arange(budgets[-1]).split(training.batch_size))
+    if why := too_few(budgets[-1], training):
+        return Failure(POOL, why)
+    sizes = batch_sizes(budgets[-1], training)
+    order = iter(torch.arange(sum(sizes)).split(sizes))
     with lend_to_global(moment.seed, "layers", moment.round, "pool"):
         return attempt(POOL, lambda: train_client(bench, call, POOL, samples, order, algorithm, training, {}))
 

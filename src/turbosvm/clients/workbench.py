@@ -11,6 +11,7 @@ from turbosvm.blocks import Layout, copied, copy_into, laid_out
 from turbosvm.errors import TurboSVMError
 from turbosvm.inputs import as_model_input
 from turbosvm.models.contract import Head
+from turbosvm.models.copies import hooks_of
 from turbosvm.precision import Precision, mixed
 from turbosvm.types import ModelState, Weights
 
@@ -24,6 +25,15 @@ class Workbench:
         self._precision = precision
         self._parameters: Weights = dict(module.named_parameters())
         self._buffers: Weights = dict(module.named_buffers())
+        self._seats = [
+            (layer._buffers, name, value)
+            for layer in module.modules()
+            for name, value in layer._buffers.items()
+            if value is not None
+        ]
+        self._after_accumulation = {
+            name: value for name, value in self._parameters.items() if hooks_of(value, "_post_accumulate_grad_hooks")
+        }
         self._laid_out: ModelState | None = None
 
     def lay_out(self, parameters: Layout, buffers: Layout) -> None:
@@ -51,6 +61,8 @@ class Workbench:
     def load(self, model: ModelState) -> None:
         """Put a model's numbers in, in training mode."""
         own = self._numbers()
+        for buffers, name, value in self._seats:
+            buffers[name] = value
         copy_into(own.parameters, model.parameters)
         copy_into(own.buffers, model.buffers)
         if not self.module.training:
@@ -75,7 +87,21 @@ class Workbench:
         if all(weights[name].data_ptr() == value.data_ptr() for name, value in own.items()):
             return own, *self.run(inputs)
         moving = {name: weights[name].detach().requires_grad_(value.requires_grad) for name, value in own.items()}
+        for name, value in own.items():
+            for hook in hooks_of(value, "_backward_hooks") if value.requires_grad else ():
+                moving[name].register_hook(hook)
         return moving, *self.run(inputs, moving)
+
+    def hooked(self, gradients: Weights) -> Weights:
+        """Gradients as the hooks leave them that want to see each one when it lies at its parameter."""
+        seen = dict(gradients)
+        for name, value in self._after_accumulation.items():
+            value.grad = gradients[name].detach().clone()
+            for hook in hooks_of(value, "_post_accumulate_grad_hooks"):
+                hook(value)
+            seen[name] = torch.zeros_like(value) if value.grad is None else value.grad.detach()
+            value.grad = None
+        return seen
 
     def features(self, seen: Tensor | None, samples: int) -> Tensor:
         """What the head saw, a row a sample; refused where a model's way of using its head does not give that."""
@@ -102,6 +128,21 @@ class Workbench:
         """Move the module's own weights against a direction, in place."""
         steps = [direction[name] for name in self._parameters]
         torch._foreach_add_(list(self._parameters.values()), steps, alpha=-learning_rate)
+
+    @torch.no_grad()
+    def take_in_buffers(self) -> None:
+        """Where the model has put another tensor in the place of a buffer, take its numbers in, and put ours back."""
+        for buffers, name, value in self._seats:
+            new = buffers.get(name)
+            if new is value:
+                continue
+            if new is None or new.shape != value.shape:
+                raise TurboSVMError(
+                    f"Model {type(self.module).__name__} gives its buffer '{name}' another shape as it trains; "
+                    "it cannot be merged"
+                )
+            value.copy_(new)
+            buffers[name] = value
 
     @contextmanager
     def buffers_kept(self) -> Iterator[None]:
@@ -138,6 +179,11 @@ class Workbench:
                 )
         finally:
             hook.remove()
+        if not isinstance(logits, Tensor):
+            mode = "training" if self.module.training else "evaluation"
+            raise TurboSVMError(
+                f"Model {type(self.module).__name__} gives a {type(logits).__name__} in {mode} mode, not logits"
+            )
         if self._precision == "bfloat16":
             logits, seen = logits.float(), [one.float() for one in seen]
         return logits, seen[0] if len(seen) == 1 else None

@@ -8,7 +8,7 @@ is the K-class form R_K (Gorodkin 2004); AUC is one-vs-rest, the plain mean over
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,16 @@ Places = npt.NDArray[np.int64] | Tensor
 Map = Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]
 
 
+class Unanswered(NamedTuple):
+    """Samples whose logits are not finite."""
+
+    samples: int
+    of: int
+    """How many were evaluated."""
+    first: int
+    """The place of the first of them."""
+
+
 @dataclass(frozen=True)
 class Metrics:
     """One evaluation: shares from 0 to 1 (MCC from -1 to 1), mean cross-entropy loss."""
@@ -32,6 +42,7 @@ class Metrics:
     mcc: float
     loss: float
     auc: float
+    unanswered: Unanswered | None = None
 
 
 Fetch = Callable[[Places], tuple[Tensor, Tensor]]
@@ -73,14 +84,20 @@ def evaluate_at(
     finally:
         module.train(was_training)
     truth = torch.cat(truths)
-    pairs = truth * (classes + 1) + torch.cat(answers)
+    answer_of_each = torch.cat(answers)
+    pairs = truth * (classes + 1) + answer_of_each
     confusion = torch.bincount(pairs, minlength=classes * (classes + 1)).view(classes, classes + 1).cpu()
+    unanswered = None
+    if lost := int(confusion[:, classes].sum()):
+        first = int((answer_of_each == classes).nonzero()[0])
+        unanswered = Unanswered(lost, len(places), int(places[first]))
     return Metrics(
         accuracy=accuracy(confusion),
         macro_f1=macro_f1(confusion),
         mcc=mcc(confusion),
         loss=float(torch.stack(losses).sum()) / len(places),
         auc=macro_auc(torch.cat(scores), truth),
+        unanswered=unanswered,
     )
 
 

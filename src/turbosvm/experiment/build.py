@@ -15,7 +15,7 @@ from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.config import Config, DataConfig
 from turbosvm.experiment.presets import PRESETS
 from turbosvm.inputs import as_model_input
-from turbosvm.models.contract import check_fit, find_head
+from turbosvm.models.contract import check_fit, find_head, placed
 from turbosvm.models.registry import build_model, takes_option
 from turbosvm.names import refuse_own
 from turbosvm.precision import check_precision, choose_precision
@@ -75,7 +75,7 @@ def build_federation(config: Config, data: FederatedData, module: nn.Module) -> 
     data = cap_samples(data, config.data.max_samples, config.data.split_seed)  # what was handed over in Python
     split = split_for(config, data)
     head, device = find_head(module, config.model.head), build_device(config.device)
-    module = module.to(device)
+    module = placed(module, device)
     choose_engine(config.engine, device)
     check_precision(choose_precision(config.precision, device), module)
     some_inputs, _ = data.user_tensors(split.train[0], device)

@@ -94,6 +94,7 @@ class ClientConfig(Section):
     batch_size: int = Field(16, ge=1, le=1_000_000_000)
     learning_rate: float = Field(0.1, gt=0)
     dropout: float = Field(0.0, ge=0, lt=1)
+    last_batch: Literal["merge", "drop", "keep"] | None = None
 
 
 class Config(Section):

@@ -1,7 +1,6 @@
 """A run that is ready for its next round: built from a config, planned in a folder, or reopened there after a stop."""
 
 from collections.abc import Collection, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +22,7 @@ from turbosvm.experiment.folder import RunFolder
 from turbosvm.experiment.identity import difference, identity_of
 from turbosvm.experiment.recorded import Record, recorded
 from turbosvm.experiment.resolve import read_config
+from turbosvm.models.copies import copy_of
 from turbosvm.models.registry import refuse_untrusted
 from turbosvm.names import CHANGES_NO_BIT
 from turbosvm.run_files import CONFIG, ENVIRONMENT, RECORDS
@@ -68,7 +68,7 @@ def prepare_run(
     """Build and check all that a config names, or what stands in for it."""
     algorithm = build_algorithm(config.algorithm.name, config.algorithm.model_dump())
     data = data or build_data(config.data)
-    own_module = build_module(config, len(data.classes)) if module is None else deepcopy(module)
+    own_module = build_module(config, len(data.classes)) if module is None else copy_of(module)
     followers = (*build_trackers(config.trackers, store), *check_own(trackers))
     return Prepared(config, algorithm, build_federation(config, data, own_module), followers, store)
 

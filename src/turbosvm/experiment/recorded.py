@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from turbosvm.bounded import open_regular
 from turbosvm.errors import TurboSVMError
+from turbosvm.evaluation.divergence import OF, SAMPLES, USER
 from turbosvm.files import cannot_read
 from turbosvm.record_lines import MOST_BYTES, parse_line
 from turbosvm.run_files import RECORDS
@@ -41,10 +42,9 @@ def record_of(finished: Round, users: Sequence[str]) -> Record:
 
     Clients are indices of `users`, whose names stand beside those that failed.
     """
-    metrics = vars(finished.metrics) if finished.metrics else {}
     row = {
         "round": finished.number,
-        **metrics,
+        **_metrics(finished, users),
         "train_loss": finished.train_loss,
         "samples": finished.samples,
         "bytes_down": finished.bytes_down,
@@ -59,6 +59,17 @@ def record_of(finished: Round, users: Sequence[str]) -> Record:
         "failed": finished.failed,
     }
     return {key: _plain(value) for key, value in row.items()}
+
+
+def _metrics(finished: Round, users: Sequence[str]) -> dict[str, Any]:
+    """What was measured on held-out users, with columns for answers that are not finite only where there are some."""
+    if finished.metrics is None:
+        return {}
+    metrics = {name: value for name, value in vars(finished.metrics).items() if name != "unanswered"}
+    lost = finished.metrics.unanswered
+    if lost is None or finished.unanswered is None:
+        return metrics
+    return {**metrics, SAMPLES: lost.samples, OF: lost.of, USER: users[finished.unanswered]}
 
 
 def _plain(value: Any) -> Any:

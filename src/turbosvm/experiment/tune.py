@@ -10,6 +10,7 @@ from typing import Any
 
 from turbosvm.algorithms.catalogue import find_algorithm
 from turbosvm.errors import TurboSVMError
+from turbosvm.evaluation.divergence import has_diverged
 from turbosvm.experiment.algorithm import all_options
 from turbosvm.experiment.layers import Layer, merge_layers, nest
 from turbosvm.experiment.recorded import recorded
@@ -79,7 +80,7 @@ def _accuracy(run: Planned) -> float:
     """In the last evaluated round; 0 where the run failed or diverged."""
     records = recorded(run.path)
     evaluated = [record for record in records if record.get("accuracy") is not None]
-    if not run.done or not evaluated or evaluated[-1].get("loss") is None or records[-1]["failed"] is not None:
+    if not run.done or not evaluated or has_diverged(evaluated[-1]) or records[-1]["failed"] is not None:
         return 0.0
     return float(evaluated[-1]["accuracy"])
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from turbosvm.blocks import copied, copy_into
 from turbosvm.errors import TurboSVMError, in_one_line, unknown
@@ -71,11 +72,14 @@ def find_head(module: nn.Module, name: str | None = None) -> Head:
 
 
 def check_fit(module: nn.Module, head: Head, inputs: Tensor, classes: int) -> None:
-    """Refuse a model that does not give `classes` logits for each of these inputs; its numbers stay as they are."""
+    """Refuse a model that does not give `classes` logits for each of these inputs; its numbers stay as they are.
+
+    A lazy model gets its first numbers here.
+    """
     kind = type(module).__name__
-    rows = dict(module.named_parameters())[head.weight].shape[0]
-    if rows != classes:
-        raise TurboSVMError(f"The head '{head.weight}' of model {kind} has {rows} classes, the data has {classes}.")
+    weight = dict(module.named_parameters())[head.weight]
+    lazy = is_lazy(weight)  # its shape comes with its first inputs
+    _refuse_other_classes(kind, head, classes if lazy else len(weight), classes)
     was_training = module.training
     module.eval()
     try:
@@ -89,9 +93,33 @@ def check_fit(module: nn.Module, head: Head, inputs: Tensor, classes: int) -> No
         ) from error
     finally:
         module.train(was_training)
-    if getattr(logits, "shape", None) != (len(inputs), classes):
+    unused = [name for name, value in [*module.named_parameters(), *module.named_buffers()] if is_lazy(value)]
+    if unused:
+        raise TurboSVMError(f"Model {kind} does not use its lazy parameter '{unused[0]}', whose shape is then unknown.")
+    _refuse_other_classes(kind, head, len(weight), classes)
+    if not isinstance(logits, Tensor) or logits.shape != (len(inputs), classes):
         got = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise TurboSVMError(f"Model {kind} must give logits of shape {[len(inputs), classes]}, not {got}.")
+
+
+def _refuse_other_classes(kind: str, head: Head, rows: int, classes: int) -> None:
+    if rows != classes:
+        raise TurboSVMError(f"The head '{head.weight}' of model {kind} has {rows} classes, the data has {classes}.")
+
+
+def placed(module: nn.Module, device: torch.device) -> nn.Module:
+    """The model where it is to compute; refused where its numbers cannot be brought there."""
+    try:
+        return module.to(device)
+    except Exception as error:  # numbers on no device, and whatever a model's own `to` raises
+        raise TurboSVMError(
+            f"Model {type(module).__name__} cannot be put on device '{device}': {in_one_line(error)}"
+        ) from error
+
+
+def frozen_in(module: nn.Module) -> tuple[str, ...]:
+    """The names of the parameters that nobody is to move: those that ask for no gradient."""
+    return tuple(name for name, value in module.named_parameters() if not value.requires_grad)
 
 
 def state_of(module: nn.Module) -> ModelState:
@@ -100,9 +128,16 @@ def state_of(module: nn.Module) -> ModelState:
 
 
 def load_state(module: nn.Module, state: ModelState) -> None:
-    """Copy numbers into a model, in place."""
-    copy_into(dict(module.named_parameters()), state.parameters)
-    copy_into(dict(module.named_buffers()), state.buffers)
+    """Copy numbers into a model, in place; a buffer that the model has given another shape gets its own back."""
+    parameters = dict(module.named_parameters())
+    copy_into({name: parameters[name] for name in state.parameters}, state.parameters)
+    buffers = dict(module.named_buffers())
+    for name, value in state.buffers.items():
+        if name not in buffers or buffers[name].shape != value.shape:
+            layer, _, own = name.rpartition(".")
+            buffers[name] = value.detach().clone()
+            setattr(module.get_submodule(layer), own, buffers[name])
+    copy_into({name: buffers[name] for name in state.buffers}, state.buffers)
 
 
 def _listing(names: list[str]) -> str:

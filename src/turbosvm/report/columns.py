@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic_core import from_json
 
+from turbosvm.evaluation.divergence import OF, SAMPLES, USER
 from turbosvm.record_lines import is_whole
 
 Floats = npt.NDArray[np.float64]
@@ -15,7 +16,7 @@ METRICS = ("accuracy", "macro_f1", "mcc", "loss", "auc")
 TRAFFIC = ("bytes_down", "bytes_up")
 SECONDS = ("seconds_train", "seconds_merge")
 SUPPORT = ("svm_support_mean", "svm_support_min", "svm_support_max")
-COLUMNS = ("round", *METRICS, *TRAFFIC, *SECONDS, *SUPPORT)
+COLUMNS = ("round", *METRICS, *TRAFFIC, *SECONDS, *SUPPORT, SAMPLES, OF)
 """What reports need of the records."""
 
 AT_ONCE = 2**23
@@ -24,7 +25,7 @@ RANGES = {
     **dict.fromkeys(("accuracy", "macro_f1", "auc"), (0.0, 1.0)),
     "mcc": (-1.0, 1.0),
     "loss": (-1e100, 1e100),
-    **dict.fromkeys((*TRAFFIC, *SECONDS, *SUPPORT), (0.0, 1e18)),
+    **dict.fromkeys((*TRAFFIC, *SECONDS, *SUPPORT, SAMPLES, OF), (0.0, 1e18)),
 }
 SLACK = 1e-6
 """By which rounding may take a share past its range."""
@@ -40,7 +41,7 @@ def read_columns(content: bytes) -> tuple[dict[str, Any], bool]:
     lines = content.split(b"\n")
     cut = bool(lines.pop())  # what was written ends with a line's end
     values: dict[str, list[Any]] = {name: [] for name in COLUMNS[1:]}
-    there, done = set[str](), 0
+    there, done, users = set[str](), 0, list[str]()
     for some in _batches(lines) if len(content) > AT_ONCE else [lines]:
         rows = _parse(some, done)
         for name, column in values.items():
@@ -49,8 +50,11 @@ def read_columns(content: bytes) -> tuple[dict[str, Any], bool]:
                 column += [row.get(name) for row in rows]
             else:
                 column += [None] * len(rows)
+        users += [str(row.get(USER)) for row in rows]
         done += len(rows)
-    columns = {name: _numbers(name, column) for name, column in values.items() if name in there}
+    columns: dict[str, Any] = {name: _numbers(name, column) for name, column in values.items() if name in there}
+    if SAMPLES in columns:
+        columns[USER] = users
     return {"round": np.arange(1, done + 1), **columns} if done else {}, cut
 
 

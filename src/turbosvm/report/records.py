@@ -1,6 +1,5 @@
 """One run, as reports see it, and how it is read from its folder."""
 
-import math
 import os
 import re
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ import pandas as pd
 
 from turbosvm.bounded import read_bounded
 from turbosvm.errors import TurboSVMError, in_one_line
+from turbosvm.evaluation.divergence import OF, SAMPLES, USER, has_diverged, why_not_finite
 from turbosvm.evaluation.milestones import RoundsToTarget, rounds_to_target
 from turbosvm.names import OWN
 from turbosvm.report.checks import check_config, check_ending, check_environment
@@ -114,8 +114,18 @@ class RunRecords:
 
     @property
     def diverged(self) -> bool:
-        """Whether the loss at the end is not a number."""
-        return bool(self.points) and "loss" in self.records and not math.isfinite(self.points["loss"][-1])
+        """Whether the loss at the end is not a number, and not for some of the held-out samples alone."""
+        return "loss" in self._end and has_diverged(self._end)
+
+    @property
+    def _end(self) -> dict[str, Any]:
+        """What the last evaluated round tells of answers that are finite, and of those that are not."""
+        if not self.points:
+            return {}
+        place = int(np.flatnonzero(~np.isnan(self.arrays["accuracy"]))[-1])
+        found = {name: self.arrays[name][place] for name in ("accuracy", SAMPLES, OF) if name in self.arrays}
+        loss = {"loss": self.arrays["loss"][place]} if "loss" in self.records else {}
+        return {**found, **loss, USER: list(self.records[USER])[place] if USER in self.records else None}
 
     @property
     def label(self) -> str:
@@ -129,8 +139,11 @@ class RunRecords:
 
     def told_of(self, label: str) -> list[str]:
         """The same under another name."""
-        diverged = [f"{label} diverged (its loss is not finite): try smaller learning rates."]
-        return [*(f"{label}: {remark}" for remark in self.remarks), *(diverged if self.diverged else [])]
+        told = [f"{label}: {remark}" for remark in self.remarks]
+        if self.diverged:
+            return [*told, f"{label} diverged (its loss is not finite): try smaller learning rates."]
+        why = why_not_finite(self._end) if "loss" in self._end else ""
+        return [*told, f"{label}: {why}."] if why else told
 
 
 def read_run(folder: Path) -> RunRecords:

@@ -6,6 +6,7 @@ from typing import Any
 EVALUATED = ("accuracy", "macro_f1", "mcc", "loss", "auc")
 GROUPS = {
     "bytes_": "traffic/bytes_",
+    "not_finite_": "held_out/not_finite_",
     "seconds_": "seconds/",
     "spread_loss_": "spread_loss/",
     "svm_": "svm/",
