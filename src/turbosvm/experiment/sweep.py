@@ -4,7 +4,6 @@ A run's folder is `ALGORITHM-seedN-KEY`, its key a hash of what it computes. So 
 runs, whatever was added to it, and two sweeps into one folder share them.
 """
 
-import os
 import shutil
 import traceback
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from turbosvm.cores import usable_cores
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError, in_one_line
 from turbosvm.experiment.build import Progress, build_data, split_for
@@ -162,7 +162,7 @@ def do_run(path: Path, on_record: OnRecord | None = None) -> Ended:
 
 def threads_for(jobs: int | None) -> int | None:
     """How many threads a run may have where several share the cores; None leaves it open."""
-    return max(1, (os.cpu_count() or 1) // jobs) if jobs and jobs > 1 else None
+    return max(1, usable_cores() // jobs) if jobs and jobs > 1 else None
 
 
 def data_of(config: DataConfig, on_progress: Progress | None = None) -> FederatedData:
