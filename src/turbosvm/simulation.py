@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from turbosvm.algorithms.rules import Algorithm
-from turbosvm.algorithms.server import ServerStep, init_server, merge
+from turbosvm.algorithms.server import ServerStep, init_server, merge, warm_up
 from turbosvm.blocks import nbytes
 from turbosvm.clients.engine import Engine, choose_engine
 from turbosvm.clients.local import Call
@@ -42,7 +42,7 @@ from turbosvm.precision import Precision, choose_precision, working_precision
 from turbosvm.randomness import lend_to_global
 from turbosvm.stopwatch import Stopwatch
 from turbosvm.types import Diagnostics, ModelState, Moment, ServerState
-from turbosvm.workers import workers
+from turbosvm.workers import own_threads, workers
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,7 @@ class Round:
     bytes_down: int
     bytes_up: int
     seconds: dict[str, float]
+    """By phase; "compile" is in the first round alone, where anything is compiled."""
     notes: tuple[str, ...]
     """What went differently than asked for, in sentences for the person."""
     standing: Standing
@@ -144,6 +145,7 @@ def simulate(
     if standing.failed_rounds > plan.max_failed_rounds:
         raise TurboSVMError(f"{_failed(standing, plan)}.")
     following = _cohort(federation, algorithm, plan, standing.round + 1)
+    compiling = _warmed_up(federation, algorithm, plan, standing)
     for number in range(standing.round + 1, plan.rounds + 1):
         watch = Stopwatch(bench.device)
         moment = Moment(number, plan.rounds, plan.seed)
@@ -155,7 +157,8 @@ def simulate(
         if number < plan.rounds:
             following = _cohort(federation, algorithm, plan, number + 1)
             engine.expect(Moment(number + 1, plan.rounds, plan.seed), following)
-        replies, step = _taken_in(federation, algorithm, plan, standing, sent, moment)
+        with own_threads():
+            replies, step = _taken_in(federation, algorithm, plan, standing, sent, moment)
         failed = step if isinstance(step, str) else None
         merged: list[Reply] = []
         diagnostics: Diagnostics = {}
@@ -184,10 +187,11 @@ def simulate(
             diagnostics=diagnostics,
             bytes_down=0 if algorithm.pooled else len(ids) * (call.model.nbytes + nbytes(*call.shared.values())),
             bytes_up=0 if algorithm.pooled else sum(reply.nbytes for reply in replies.good),
-            seconds=watch.seconds,
+            seconds=compiling | watch.seconds,
             notes=_taken(notes),
             standing=standing,
         )
+        compiling = {}
         if failed and standing.failed_rounds > plan.max_failed_rounds:
             raise TurboSVMError(_too_many(standing, plan, federation, algorithm, failed, replies))
 
@@ -229,6 +233,14 @@ class HeldOut:
             assert self._samples is not None  # noqa: S101 (places lie on the device where the samples do)
             return self._samples.at(places)
         return self._data.tensors(places, self._device)
+
+
+def _warmed_up(federation: Federation, algorithm: Algorithm, plan: Plan, standing: Standing) -> dict[str, float]:
+    """Have what the server compiles ready for the first of the rounds that are left; the seconds that it takes."""
+    watch = Stopwatch(next(federation.module.parameters()).device)
+    if standing.round < plan.rounds and warm_up(algorithm, standing.model, federation.head, plan.clients_per_round):
+        watch.lap("compile")
+    return watch.seconds
 
 
 def _taken(notes: list[str]) -> tuple[str, ...]:
