@@ -10,8 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from turbosvm import averaging, merge_heads
-from turbosvm.averaging import weighted_mean
+from turbosvm import merge_heads
 from turbosvm.errors import TurboSVMError
 from turbosvm.svm import fit, gram, products, solver
 from turbosvm.svm.products import COLUMNS, product
@@ -110,10 +109,9 @@ def heads(classes: int = 6, clients: int = 5, size: int = 1100) -> Tensor:
 
 @pytest.fixture
 def _every_piece_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (products, gram, solver, averaging):
+    for module in (products, gram, solver):
         monkeypatch.setattr(module, "LEAST_PER_THREAD", 1)
     monkeypatch.setattr(solver, "A_PORTION", 20)
-    monkeypatch.setattr(averaging, "AT_A_TIME", 64)
     monkeypatch.setitem(gram.LEAST_STAIR, "cpu", 5)
 
 
@@ -168,11 +166,3 @@ def test_a_product_in_pieces_is_the_product(width: int) -> None:
     left, right = torch.randn(7, 11, generator=draw), torch.randn(width, 11, generator=draw).T
     with pytorch_at(2), own_threads():
         torch.testing.assert_close(product(left, right), left @ right)
-
-
-@pytest.mark.usefixtures("_every_piece_pays")
-def test_a_mean_in_pieces_has_the_same_bits() -> None:
-    stacked = torch.randn(3, 1000, generator=torch.Generator().manual_seed(0))
-    alone = weighted_mean(stacked, torch.tensor([1, 2, 3]))
-    with pytorch_at(4), own_threads():
-        assert torch.equal(weighted_mean(stacked, torch.tensor([1, 2, 3])), alone)

@@ -8,12 +8,12 @@ from torch import Tensor
 from turbosvm import averaging_cuda
 from turbosvm.blocks import Block, chosen
 from turbosvm.transfer import sent_to
-from turbosvm.workers import side_by_side
 
 AT_A_TIME = 2**15
-"""Numbers of a model that are averaged at a time on the CPU, so that what is needed on the way stays in its caches."""
-LEAST_PER_THREAD = 2**23
-"""Numbers of all clients that make a thread worth its start: a few milliseconds of work."""
+"""Numbers of a model that are averaged at a time on the CPU, so that what is needed on the way stays in its caches.
+
+PyTorch starts no threads for so few: they would wait for one another at each of many short operations.
+"""
 
 
 def shares(samples: Tensor) -> Tensor:
@@ -43,8 +43,8 @@ def _mean(stacked: Tensor, weights: Tensor) -> Tensor:
 def _mean_on_cpu(stacked: Tensor, weights: Tensor) -> Tensor:
     """The mean of rows, some columns at a time."""
     mean = torch.empty_like(stacked[0])
-    pieces = list(zip(mean.split(AT_A_TIME), stacked.split(AT_A_TIME, dim=1), strict=True))
-    side_by_side(lambda piece: _mean_into(*piece, weights), pieces, stacked.numel(), LEAST_PER_THREAD)
+    for part, place in zip(stacked.split(AT_A_TIME, dim=1), mean.split(AT_A_TIME), strict=True):
+        _mean_into(place, part, weights)
     return mean
 
 
