@@ -110,3 +110,17 @@ def test_a_round_is_measured_for_all_that_are_installed_and_drawn_as_bars(tmp_pa
     assert all(name in text for name in names)
     run("pictures", str(file), "--out", str(tmp_path))
     assert b"turbosvm, sequential" in (tmp_path / "rounds-cpu.svg").read_bytes()
+
+
+def test_the_work_of_a_step_and_of_a_round_is_measured_alone_and_beside_a_busy_core(tmp_path: Path) -> None:
+    file, sources = tmp_path / "busy.json", BENCHMARKS.parent / "src"
+    step = run("busy", "--only", "2, 8, 577", "--turns", "1", "--against", str(sources))
+    (cells,) = table_after(step, "2 threads of")
+    assert cells[0] == "head step, 2, 8, 577"
+    assert len(cells) == 7
+    assert cells[3].endswith("x")
+    assert cells[6].endswith("x")
+    run("busy", "--only", "glyphs: round, turbosvm", "--turns", "1", "--out", str(file))
+    measured = json.loads(file.read_text())["work"]
+    assert [(row["sources"], row["busy"]) for row in measured] == [("now", False), ("now", True)]
+    assert all(len(row["laps"]) == 3 and min(row["laps"]) > 0 for row in measured)

@@ -1,4 +1,7 @@
 from dataclasses import replace
+from functools import partial
+from time import sleep
+from typing import Any
 
 import numpy as np
 import pytest
@@ -7,12 +10,14 @@ from torch import nn
 
 from tests.conftest import tiny_net
 from turbosvm.algorithms.catalogue import CATALOGUE, find_algorithm
+from turbosvm.algorithms.server import merge
 from turbosvm.clients.training import LocalTraining
 from turbosvm.data.federated import FederatedData
 from turbosvm.data.split import Split, split_users
 from turbosvm.experiment.algorithm import build_algorithm
 from turbosvm.models.contract import find_head
 from turbosvm.simulation import Federation, Plan, Round, simulate
+from turbosvm.svm import smo
 
 
 def federation(data: FederatedData) -> Federation:
@@ -134,3 +139,50 @@ def test_scaffold_is_told_how_many_clients_there_are_in_all(tiny_data: Federated
     kept = [memory.recall(client, torch.device("cpu"))["local"]["head.weight"] for client in first.cohort]
     c = first.standing.server.shared["local"]["head.weight"]
     torch.testing.assert_close(c, torch.stack(kept).sum(dim=0) / len(setup.split.train))
+
+
+@pytest.mark.parametrize("algorithm", ["turbosvm", "fedavgm+turbosvm"])
+def test_compiling_has_a_phase_of_its_own_in_the_first_round_alone(
+    algorithm: str, tiny_data: FederatedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = partial(sleep, 0.3)
+    compiled: list[Any] = []
+
+    def solve(problems: Any, within: Any, *others: Any) -> None:
+        """Stands in for the compiled loops: what they are called with first, they compile for."""
+        if within.dtype not in compiled:
+            compiled.append(within.dtype)
+            slow()
+        solve_compiled(problems, within, *others)
+
+    solve_compiled = smo.solve
+    monkeypatch.setattr(smo, "solve", solve)
+    first, *later = rounds_of(tiny_data, algorithm, rounds=3)
+    assert compiled == [np.float32, np.float64]
+    assert first.seconds["compile"] >= 0.6
+    assert first.seconds["merge"] < 0.3
+    assert set(first.seconds) == {"compile", "train", "merge", "evaluate"}
+    assert all(set(finished.seconds) == {"train", "merge", "evaluate"} for finished in later)
+
+
+def test_what_compiles_nothing_has_no_such_phase(tiny_data: FederatedData) -> None:
+    for algorithm in ("fedavg", "fedaws"):
+        assert all("compile" not in finished.seconds for finished in rounds_of(tiny_data, algorithm, rounds=2))
+
+
+def test_the_server_computes_with_threads_of_its_own(tiny_data: FederatedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def watched(*arguments: Any) -> Any:
+        seen.append(torch.get_num_threads())
+        return merge(*arguments)
+
+    monkeypatch.setattr("turbosvm.simulation.merge", watched)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        rounds_of(tiny_data, "fedadam", rounds=2)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1, 1]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from turbosvm.algorithms.rules import Algorithm
-from turbosvm.algorithms.server import ServerStep, init_server, is_frozen, merge
+from turbosvm.algorithms.server import ServerStep, init_server, is_frozen, merge, warm_up
 from turbosvm.blocks import nbytes
 from turbosvm.clients.alone import settle
 from turbosvm.clients.engine import Engine, choose_engine
@@ -45,7 +45,7 @@ from turbosvm.precision import Precision, choose_precision, working_precision
 from turbosvm.randomness import lend_to_global
 from turbosvm.stopwatch import Stopwatch
 from turbosvm.types import Diagnostics, ModelState, Moment, ServerState
-from turbosvm.workers import workers
+from turbosvm.workers import own_threads, workers
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,7 @@ class Round:
     bytes_down: int
     bytes_up: int
     seconds: dict[str, float]
+    """By phase; "compile" is in the first round alone, where anything is compiled."""
     notes: tuple[str, ...]
     """What went differently than asked for, in sentences for the person."""
     standing: Standing
@@ -152,6 +153,7 @@ def simulate(
     if standing.failed_rounds > plan.max_failed_rounds:
         raise TurboSVMError(f"{_failed(standing, plan)}.")
     following = _cohort(federation, algorithm, plan, standing.round + 1)
+    compiling = _warmed_up(federation, algorithm, plan, standing)
     for number in range(standing.round + 1, plan.rounds + 1):
         watch = Stopwatch(bench.device)
         moment = Moment(number, plan.rounds, plan.seed)
@@ -163,7 +165,8 @@ def simulate(
         if number < plan.rounds:
             following = _cohort(federation, algorithm, plan, number + 1)
             engine.expect(Moment(number + 1, plan.rounds, plan.seed), following)
-        replies, step = _taken_in(federation, algorithm, plan, standing, sent, moment)
+        with own_threads():
+            replies, step = _taken_in(federation, algorithm, plan, standing, sent, moment)
         failed = step if isinstance(step, str) else None
         merged: list[Reply] = []
         diagnostics: Diagnostics = {}
@@ -192,10 +195,11 @@ def simulate(
             diagnostics=diagnostics,
             bytes_down=0 if algorithm.pooled else len(ids) * (call.model.nbytes + nbytes(*call.shared.values())),
             bytes_up=0 if algorithm.pooled else sum(reply.nbytes for reply in replies.good),
-            seconds=watch.seconds,
+            seconds=compiling | watch.seconds,
             notes=_taken(notes),
             standing=standing,
         )
+        compiling = {}
         if failed and standing.failed_rounds > plan.max_failed_rounds:
             raise TurboSVMError(_too_many(standing, plan, federation, algorithm, failed, replies))
 
@@ -271,6 +275,14 @@ def _remarks(federation: Federation, algorithm: Algorithm, seed: int) -> list[st
             f"{algorithm.name} leaves it as it is, and its head rule does nothing."
         )
     return remarks
+
+
+def _warmed_up(federation: Federation, algorithm: Algorithm, plan: Plan, standing: Standing) -> dict[str, float]:
+    """Have what the server compiles ready for the first of the rounds that are left; the seconds that it takes."""
+    watch = Stopwatch(next(federation.module.parameters()).device)
+    if standing.round < plan.rounds and warm_up(algorithm, standing.model, federation.head, plan.clients_per_round):
+        watch.lap("compile")
+    return watch.seconds
 
 
 def _taken(notes: list[str]) -> tuple[str, ...]:

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,17 @@ def test_accuracy_against_bytes_and_seconds_counts_all_rounds(tmp_path: Path) ->
         line = figure.axes[0].get_lines()[0]
         assert np.asarray(line.get_xdata()).tolist() == pytest.approx([2 * each, 4 * each])
         assert np.asarray(line.get_ydata()).tolist() == [0.2, 0.4]
+
+
+def test_time_spent_compiling_is_no_part_of_accuracy_against_time(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", config_of("turbosvm"), [0.2, 0.4])
+    lines = (folder / "records.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    records[0]["seconds_compile"] = 2.5
+    (folder / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    figure = draw_kind(results(tmp_path), BY_NAME["accuracy-by-seconds"])
+    assert figure is not None
+    assert np.asarray(figure.axes[0].get_lines()[0].get_xdata()).tolist() == pytest.approx([0.264, 0.528])
 
 
 def test_lines_that_lie_on_each_other_can_be_told_apart(tmp_path: Path) -> None:

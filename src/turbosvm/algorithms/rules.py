@@ -8,7 +8,7 @@ beside the model (`share`), have a client send something beside its weights or k
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -166,6 +166,14 @@ class HeadRule(Protocol):
 
     def merge(self, embeddings: Tensor, clients: Tensor, samples: Tensor, state: Weights, moment: Moment) -> MergedHead:
         """Return new embeddings `[K, D]`, given the old ones, the clients' `[C, K, D]` and sample counts `[C]`."""
+
+
+@runtime_checkable
+class Compiled(Protocol):
+    """A head rule that runs compiled code, which can be made ready before the first round."""
+
+    def warm_up(self, embeddings: Tensor, clients: int) -> None:
+        """Compile, or load, what merging so many clients' embeddings `[K, D]` runs."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ are frozen stay what they are, whatever the rules.
 from collections.abc import Collection
 from typing import NamedTuple
 
-from turbosvm.algorithms.rules import Algorithm
+from turbosvm.algorithms.rules import Algorithm, Compiled
 from turbosvm.averaging import weighted_means
 from turbosvm.blocks import as_laid_out, chosen, completed, in_order
 from turbosvm.models.contract import Head
@@ -28,6 +28,15 @@ def init_server(algorithm: Algorithm, model: ModelState, head: Head) -> ServerSt
     body = algorithm.body.init(_body(algorithm, model.parameters, head))
     own = {} if algorithm.head is None else algorithm.head.init(head.embeddings(model.parameters))
     return ServerState(body, own, {part: rule.share(model, head) for part, rule in algorithm.on_client().items()})
+
+
+def warm_up(algorithm: Algorithm, model: ModelState, head: Head, clients: int) -> bool:
+    """Have what is compiled ready before so many clients are merged; False where nothing is."""
+    rule: object = algorithm.head
+    if not isinstance(rule, Compiled):
+        return False
+    rule.warm_up(head.embeddings(model.parameters), clients)
+    return True
 
 
 def merge(

@@ -9,7 +9,6 @@ arithmetic is element by element, so every machine gets the same bytes.
 
 import io
 import logging
-import os
 import string
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +24,7 @@ from fontTools.pens.basePen import decomposeQuadraticSegment
 from fontTools.pens.recordingPen import DecomposingRecordingPen
 from fontTools.ttLib import TTFont
 
+from turbosvm.cores import usable_cores
 from turbosvm.data.store import cache_folder
 from turbosvm.errors import TurboSVMError
 from turbosvm.files import write_atomically
@@ -95,7 +95,7 @@ def _read_or_make(path: Path) -> Atlas:
 
 def make_atlas() -> Atlas:
     """Compute all fields from the font files (a few seconds)."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(usable_cores()) as pool:
         return np.stack(list(pool.map(face_fields, FACES)))
 
 

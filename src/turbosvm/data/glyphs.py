@@ -5,7 +5,6 @@ size, wobble, paper, ink), their own liking for some characters, and their own n
 of (seed, user): user 17 is the same whatever else is made, and on whatever machine.
 """
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from turbosvm.cores import usable_cores
 from turbosvm.data import store
 from turbosvm.data.federated import FederatedData
 from turbosvm.data.glyph_drawing import SIDE, draw
@@ -110,7 +110,7 @@ def _make(options: GlyphOptions, on_progress: Callable[[int, int], None] | None)
 
     atlas()  # once, before many threads want it
     # Threads suffice, as NumPy lets go of the interpreter's lock, and they need nothing of the calling script.
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(usable_cores()) as pool:
         try:
             for done, _ in enumerate(pool.map(fill, range(options.users)), start=1):
                 if on_progress:

@@ -1,6 +1,5 @@
 """What a run ran on: versions, device, commit. Saved with its records, so that figures can be traced."""
 
-import os
 import platform
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from typing import Any
 
 import torch
 
+from turbosvm.cores import usable_cores
 from turbosvm.version import __version__
 from turbosvm.visible import visible
 
@@ -28,7 +28,7 @@ def describe_environment(device: torch.device) -> dict[str, Any]:
         "packages": {name: _version(name) for name in PACKAGES},
         "platform": platform.platform(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu ({platform.machine()})",
-        "cores": os.cpu_count(),
+        "cores": usable_cores(),
     }
 
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from turbosvm.algorithms.catalogue import CATALOGUE, find_algorithm, rows_of
 from turbosvm.algorithms.rules import PARTS
+from turbosvm.cores import usable_cores
 from turbosvm.data.store import find_folder
 from turbosvm.errors import TurboSVMError, unknown
 from turbosvm.experiment.algorithm import all_options, build_algorithm, choose_rules
@@ -60,7 +61,7 @@ def resolve_config(
         update={
             "algorithm": AlgorithmConfig(name=algorithm.name, **all_options(algorithm)),
             "data": config.data.model_copy(update={"name": _absolute(config.data.name)}),
-            "threads": config.threads or torch.get_num_threads(),
+            "threads": config.threads or min(torch.get_num_threads(), usable_cores()),
         }
     )
 

@@ -4,7 +4,6 @@ A run's folder is `ALGORITHM-seedN-KEY`, its key a hash of what it computes. So 
 runs, whatever was added to it, and two sweeps into one folder share them.
 """
 
-import os
 import traceback
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from turbosvm.cores import usable_cores
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError, in_one_line
 from turbosvm.experiment.build import Progress, build_data, split_for
@@ -174,7 +174,7 @@ def _clear(path: Path) -> None:
 
 def threads_for(jobs: int | None) -> int | None:
     """How many threads a run may have where several share the cores; None leaves it open."""
-    return max(1, (os.cpu_count() or 1) // jobs) if jobs and jobs > 1 else None
+    return max(1, usable_cores() // jobs) if jobs and jobs > 1 else None
 
 
 def data_of(config: DataConfig, on_progress: Progress | None = None) -> FederatedData:

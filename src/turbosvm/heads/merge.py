@@ -35,6 +35,7 @@ from turbosvm.svm.precision import full_precision, precisions, trusted
 from turbosvm.svm.solver import Fact
 from turbosvm.transfer import sent_to
 from turbosvm.values import as_whole
+from turbosvm.workers import own_threads
 
 Diagnostics = dict[str, Any]
 """Numbers, and under names that begin with `client_` lists with one for each client."""
@@ -108,7 +109,7 @@ def merge_with(
     embeddings, as_numpy = as_embeddings(heads)
     counts = _checked_counts(samples, len(embeddings))
     number, moments = _checked_state(state, embeddings, options.server_optimiser)
-    with full_precision():
+    with full_precision(), own_threads():
         step = head_step(embeddings, counts, moments, options, number, rounds, seed)
     if not as_numpy:
         return MergedHeads(step.head, HeadState(number, dict(step.moments)), step.diagnostics)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from turbosvm.svm.gram import Samples
+from turbosvm.svm.products import product
 from turbosvm.svm.solver import Fact, Scheme, Solution
 
 
@@ -70,7 +71,7 @@ def noise_of_normal(rounding: Any, weight: Any, gap: Any) -> Any:
 def project(embeddings: Tensor, planes: Hyperplanes) -> Projections:
     """Project embeddings `[K, D]`, which are relative to the samples' centre, onto the normals."""
     samples, coef = planes.samples, planes.coef
-    products = values = embeddings @ samples.rows.flatten(0, 1).T
+    products = values = product(embeddings, samples.rows.flatten(0, 1).T)
     if samples.kernel.name != "linear":
         values = samples.kernel.values_(products.clone(), embeddings.square().sum(dim=-1), samples.norms.flatten())
     table = values.view_as(coef)  # entry (k, j): w_k with class j's samples
@@ -98,7 +99,7 @@ def spread_gradient(at: Projections, planes: Hyperplanes) -> Tensor:
     slope = kernel.slope(at.products, at.values)
     if slope is not None:
         weights = weights * slope
-    gradient = weights @ planes.samples.rows.flatten(0, 1)
+    gradient = product(weights, planes.samples.rows.flatten(0, 1))
     if kernel.name == "rbf":
         gradient -= weights.sum(dim=1, keepdim=True) * at.embeddings
     return gradient.neg_()

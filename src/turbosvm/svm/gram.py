@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from turbosvm.svm.kernels import Kernel
+from turbosvm.svm.products import LEAST_PER_THREAD, product
+from turbosvm.workers import side_by_side
 
 STRIP_BYTES = {"cpu": 2**28, "cuda": 2**31}
 """The most memory that a strip may take. A strip has at least one class, whatever that takes."""
@@ -59,21 +61,26 @@ class Samples:
     def whole(self) -> Tensor:
         """Kernel values between all embeddings, `[K C, K C]`."""
         rows, norms = self.rows.flatten(0, 1), self.norms.flatten()
-        return self.kernel.values_(rows @ rows.T, norms, norms)
+        return self.kernel.values_(product(rows, rows.T), norms, norms)
 
     def across(self, first: int, last: int) -> Tensor:
         """Kernel values of classes first..last-1 with classes first..K-1, `[(last-first) C, (K-first) C]`.
 
         Blocks left of the diagonal are those of pairs the other way round; most of them are left unset.
         """
-        classes, clients, _ = self.rows.shape
+        classes, clients, size = self.rows.shape
         strip = self.rows.new_empty((last - first) * clients, (classes - first) * clients)
         height = max(1, -(-classes // MOST_STAIRS), LEAST_STAIR[self.rows.device.type] // clients)
-        for top in range(first, last, height):
+
+        def fill(top: int) -> None:
             bottom, offset = min(top + height, last), (top - first) * clients
             stair = strip[offset : (bottom - first) * clients, offset:]
             torch.mm(self.rows[top:bottom].flatten(0, 1), self.rows[top:].flatten(0, 1).T, out=stair)
             self.kernel.values_(stair, self.norms[top:bottom].flatten(), self.norms[top:].flatten())
+
+        tops = range(first, last, height)
+        entries = sum((min(top + height, last) - top) * (classes - top) for top in tops) * clients**2
+        side_by_side(fill, tops, entries * size, LEAST_PER_THREAD)
         return strip
 
     def against(self, points: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from turbosvm.svm.kernels import Kernel, KernelName
 from turbosvm.svm.precision import full_precision, precisions, trusted
 from turbosvm.svm.solver import Fact, Scheme, Solution, Stopping, solve
 from turbosvm.values import as_positive, as_whole
+from turbosvm.workers import own_threads
 
 NO_LIMIT = 10_000_000
 """Iterations after which even a solver without a limit gives a problem up, as LIBSVM does."""
@@ -56,7 +57,7 @@ def fit(
     """
     tensor, as_numpy = as_embeddings(embeddings)
     limits, watch = stopping(cost, tol, max_iter), Stopwatch(tensor.device)
-    with full_precision():
+    with full_precision(), own_threads():
         samples, solution = fit_samples(tensor, Kernel(kernel, degree, a, b), scheme, limits, watch)
     return Machine(samples, solution, as_numpy)
 

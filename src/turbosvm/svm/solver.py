@@ -1,6 +1,5 @@
 """All problems of a scheme, solved on the kernel matrix: one-vs-one strip by strip, one-vs-rest on the whole."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
@@ -12,6 +11,7 @@ from torch import Tensor
 from turbosvm.stopwatch import Laps
 from turbosvm.svm import smo, smo_cuda
 from turbosvm.svm.gram import Samples
+from turbosvm.workers import side_by_side
 
 Scheme = Literal["ovo", "ovr"]
 
@@ -30,10 +30,10 @@ class Fact(IntEnum):
     """Of the primal objective over the dual."""
 
 
-LEAST_PER_THREAD = 2**15
-"""Coefficients that make a thread worth its start, and its quarrel with PyTorch's threads, which wait awake."""
-PORTIONS_PER_THREAD = 4
-"""Problems take unequal time, so each thread takes several portions of them."""
+LEAST_PER_THREAD = 2**14
+"""Coefficients that make a thread worth its start: a few milliseconds of work."""
+A_PORTION = 2**12
+"""Coefficients of the problems that a thread takes at a time; problems take unequal time."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _solve_on_cuda(
 
 
 def _solve_on_cpu(first: int, last: int, within: Tensor, cross: Tensor, stopping: Stopping, solution: Solution) -> None:
-    """Solve them in at most PyTorch's number of threads; tensors of other devices are copied to and fro."""
+    """Solve them side by side; tensors of other devices are copied to and fro."""
     classes = len(within)
     outputs = (solution.coef, solution.slack, solution.facts)
     on_cpu = [tensor.cpu() for tensor in outputs]
@@ -122,18 +122,13 @@ def _solve_on_cpu(first: int, last: int, within: Tensor, cross: Tensor, stopping
         pairs = [(k, -1) for k in range(classes)]
     problems = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     size = len(problems) * (2 if solution.scheme == "ovo" else classes) * within.shape[1]
-    threads = max(1, min(torch.get_num_threads(), size // LEAST_PER_THREAD))
-    portions = np.array_split(problems, min(len(problems), threads * PORTIONS_PER_THREAD)) if len(problems) else []
+    portions = np.array_split(problems, min(len(problems), -(-size // A_PORTION))) if len(problems) else []
 
     def solve_portion(portion: smo.Array) -> None:
         limits = (stopping.cost, stopping.tol, stopping.max_iter)
         smo.solve(portion, inside, across, first, *limits, coef, slack, facts)
 
-    if threads == 1:
-        list(map(solve_portion, portions))
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(solve_portion, portions))
+    side_by_side(solve_portion, portions, size, LEAST_PER_THREAD)
     for tensor, result in zip(outputs, on_cpu, strict=True):
         if tensor.device != result.device:
             tensor.copy_(result)

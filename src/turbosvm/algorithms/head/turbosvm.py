@@ -15,6 +15,7 @@ from torch import Tensor
 from turbosvm.algorithms.rules import MergedHead
 from turbosvm.heads.merge import HeadState, merge_with
 from turbosvm.heads.options import HeadOptions
+from turbosvm.heads.warm import warm_up
 from turbosvm.types import Moment, Weights
 
 
@@ -25,6 +26,10 @@ class TurboSVM(HeadOptions):
     def init(self, embeddings: Tensor) -> Weights:
         """Return the optimiser's moments before the first step."""
         return self.server_optimiser.init(embeddings.to(torch.promote_types(embeddings.dtype, torch.float32)))
+
+    def warm_up(self, embeddings: Tensor, clients: int) -> None:
+        """Have the SVMs' compiled loops ready."""
+        warm_up(self, embeddings, clients)
 
     def merge(self, embeddings: Tensor, clients: Tensor, samples: Tensor, state: Weights, moment: Moment) -> MergedHead:  # noqa: ARG002
         """Return the embeddings merged from the clients'."""

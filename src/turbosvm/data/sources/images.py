@@ -1,7 +1,6 @@
 """From image files to uint8 arrays, with a sentence for each one that is not what it should be."""
 
 import io
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
+from turbosvm.cores import usable_cores
 from turbosvm.data.sources.png import decode_grey
 
 Images = npt.NDArray[np.uint8]
@@ -17,7 +17,7 @@ Images = npt.NDArray[np.uint8]
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP")
 MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr")
 MOST_PIXELS = 4096 * 4096
-THREADS = min(os.cpu_count() or 1, 16)
+THREADS = min(usable_cores(), 16)
 
 
 @dataclass(frozen=True)
