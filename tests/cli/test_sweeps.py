@@ -89,7 +89,10 @@ def test_reproduce_lists_and_refuses(capsys: pytest.CaptureFixture[str]) -> None
             ("rounds", "--data", "celeba=blobs", "--grid", "algorithm"),
             "write key=value, for instance client.epochs=1,2",
         ),
-        (("rounds", "--data", "celeba=blobs", "--grid", "algorithm=["), "The value in 'algorithm=[' is not YAML."),
+        (
+            ("rounds", "--data", "celeba=blobs", "--grid", "algorithm=["),
+            "The value in 'algorithm=[' is not YAML as settings are written",
+        ),
         (
             ("rounds", "--data", "mnist=blobs"),
             "Unknown task 'mnist' of the paper; allowed: celeba, femnist, shakespeare.",

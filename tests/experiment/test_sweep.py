@@ -205,7 +205,7 @@ def test_another_sweep_that_has_come_first_is_left_alone(tmp_path: Path) -> None
         ended = do(runs[0])
     finally:
         other.release()
-    assert "config.yaml' cannot be read" in str(ended.failed)
+    assert "config.yaml': No such file or directory" in str(ended.failed)
     assert (runs[1].path / "config.yaml").exists()
 
 
@@ -270,7 +270,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert turbosvm("sweep", "mine.yaml", "--engine", "slurm") == 2
     assert "Unknown engine 'slurm' of a sweep; allowed: local, ray" in capsys.readouterr().err
     assert turbosvm("sweep", "other.yaml") == 2
-    assert "Sweep file 'other.yaml' cannot be read" in capsys.readouterr().err
+    assert "Cannot read 'other.yaml': No such file" in capsys.readouterr().err
     (tmp_path / "faulty").touch()
     assert turbosvm("sweep", "mine.yaml", "--set", "model=sweep_models:Faulty", "--set", "on_bad_client=abort") == 1
     shown = capsys.readouterr().out

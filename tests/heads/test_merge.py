@@ -430,6 +430,7 @@ def test_it_needs_no_other_part_of_the_framework() -> None:
         "transfer",
         "values",
         "version",
+        "visible",
         "workers",
     )
     assert parts == str([f"turbosvm.{name}" for name in own])

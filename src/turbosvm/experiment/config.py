@@ -33,6 +33,8 @@ class Section(BaseModel):
         kinds = get_args(kind) or (kind,)
         if (int in kinds or float in kinds) and isinstance(value, bool | str):
             raise PydanticCustomError("no_number", "a valid number" if float in kinds else "a valid integer")
+        if str in kinds and isinstance(value, bool | float):
+            raise PydanticCustomError("no_text", "a valid text, which stands in quotes if it looks like something else")
         return str(value) if str in kinds and type(value) is int else value
 
 

@@ -173,7 +173,7 @@ def read_run(folder: Path) -> RunRecords:
         columns,
         config,
         environment,
-        ending["stopped"] if ending else None,
+        f"After round {ending['round']}: {ending['stopped']}" if ending and ending["stopped"] else None,
         ("the last line of its records was cut off and is left out.",) if cut else (),
     )
 
