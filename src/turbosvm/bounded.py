@@ -2,6 +2,9 @@
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +17,27 @@ MOST_BYTES = 2**28
 """Of a file that is read whole, unless its reader says otherwise."""
 
 
-def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
-    """Return what is in a file; one that may never end (a pipe, a device), or is too large, is refused."""
+@contextmanager
+def open_regular(path: Path) -> Iterator[BufferedReader]:
+    """Open a file to read it; what may never end (a pipe, a device), or has no bytes (a folder), is refused."""
     with cannot_read(path):
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise TurboSVMError(f"Cannot read '{path}': it is not a regular file.")
         with os.fdopen(handle, "rb") as file:
-            about = os.fstat(file.fileno())
-            if not stat.S_ISREG(about.st_mode):
-                raise TurboSVMError(f"Cannot read '{path}': it is not a regular file.")
-            if about.st_size > most:
-                raise TurboSVMError(f"Cannot read '{path}': it has {about.st_size:,} bytes; at most {most:,} are read.")
-            return file.read(most)
+            yield file
+
+
+def read_bounded(path: Path, most: int = MOST_BYTES) -> bytes:
+    """Return what is in a file; one that may never end, or is too large, is refused."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise TurboSVMError(f"Cannot read '{path}': it has {size:,} bytes; at most {most:,} are read.")
+        return file.read(most)
 
 
 def parse_json(content: bytes) -> Any:
     """Read JSON; NaN and infinities, and nesting without end, are refused with a ValueError."""
-    return from_json(content, allow_inf_nan=False)
+    return from_json(content, allow_inf_nan=False, cache_strings="keys")  # to look values up takes as long as parsing

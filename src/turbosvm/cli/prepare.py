@@ -84,9 +84,9 @@ def _tell(done: "Prepared", seconds: float, console: "Console") -> None:
     from turbosvm.cli.terminal import say
     from turbosvm.data import store
 
-    counts = store.read_manifest(done.folder)["counts"]
+    data = store.load(done.folder)
     what = "was prepared before" if done.was_there else f"prepared in {seconds:.1f} s"
-    lines = [f"{done.folder.name}: {counts['users']:,} users, {counts['samples']:,} samples, {what}: {done.folder}"]
+    lines = [f"{done.folder.name}: {len(data.users):,} users, {len(data.labels):,} samples, {what}: {done.folder}"]
     if done.small_users:
         lines.append(f"Left out for having too few samples: {done.small_users:,} of the users.")
     if bad := done.left_out.count:
