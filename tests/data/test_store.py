@@ -3,6 +3,7 @@ import os
 import pickle
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from io import BufferedReader
 from pathlib import Path
 from random import Random
 from time import sleep
@@ -134,7 +135,12 @@ def test_what_was_found_whole_is_not_read_again(
     sleep(0.05)
     read: list[int] = []
     hash_of = verified.hash_of
-    monkeypatch.setattr(verified, "hash_of", lambda file: read.append(1) or hash_of(file))
+
+    def counted(file: BufferedReader) -> str:
+        read.append(1)
+        return hash_of(file)
+
+    monkeypatch.setattr(verified, "hash_of", counted)
     store.load(tmp_path / "set")
     assert len(read) == 3
     store.load(tmp_path / "set")

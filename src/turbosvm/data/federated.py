@@ -19,6 +19,7 @@ from turbosvm.data.handed_over import (
     Array,
     as_array,
     as_labels,
+    as_names,
     check_class_names,
     check_user_names,
     class_names,
@@ -75,7 +76,8 @@ class FederatedData:
             raise TurboSVMError(f"{where} has {len(self.inputs)} inputs but {len(self.labels)} labels.")
         keep(self, "offsets", self._checked_offsets(where))
         if self.held_out is not None:
-            keep(self, "held_out", tuple(as_flag(f"{where}: held_out", own) for own in self.held_out))
+            own_split = _as_tuple(where, "held_out", self.held_out)
+            keep(self, "held_out", tuple(as_flag(f"{where}: held_out", own) for own in own_split))
             if len(self.held_out) != len(users):
                 raise TurboSVMError(f"{where}: its own split speaks of {len(self.held_out)} users, not {len(users)}.")
         self._check_labels(where)
@@ -144,7 +146,7 @@ class FederatedData:
             )
         if not samples:
             raise TurboSVMError(f"Data '{name}' has no users.")
-        users = tuple(map(str, samples))
+        users = as_names(f"Data '{name}'", "users", samples)
         pairs = [_pair(f"Data '{name}': user {user!a}", own) for user, own in zip(users, samples.values(), strict=True)]
         empty = [user for user, (_, labels) in zip(users, pairs, strict=True) if not len(labels)]
         filled = [(user, x) for user, (x, y) in zip(users, pairs, strict=True) if len(y)]
@@ -216,9 +218,7 @@ def _pair(what: str, own: Any) -> tuple[Array, Array]:
     return inputs, labels
 
 
-def _as_tuple(where: str, what: str, names: Any) -> tuple[str, ...]:
-    if isinstance(names, tuple):
-        return names
-    if not isinstance(names, list):
-        raise TurboSVMError(f"{where}: {what} is a {type(names).__name__}; it must be a tuple of names.")
-    return tuple(names)
+def _as_tuple(where: str, what: str, given: Any) -> tuple[Any, ...]:
+    if not isinstance(given, tuple | list):
+        raise TurboSVMError(f"{where}: {what} is a {type(given).__name__}; it must be a tuple.")
+    return tuple(given)

@@ -102,11 +102,13 @@ def _make_again(options: GlyphOptions, folder: Path, on_progress: Callable[[int,
             return store.load(folder)  # another process has made it meanwhile
         except TurboSVMError as error:
             warnings.warn(f"{str(error).partition('; ')[0]}; glyphs are made again.", stacklevel=3)
-        anew = folder.with_name(f".{folder.name}.anew")
+        anew, aside = (folder.with_name(f".{folder.name}.{which}") for which in ("anew", "aside"))
         remove(anew)
+        remove(aside)
         _save(options, anew, on_progress)
-        remove(folder)
+        folder.rename(aside)
         anew.rename(folder)
+        remove(aside)
     return store.load(folder)
 
 

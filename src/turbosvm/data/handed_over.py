@@ -52,15 +52,20 @@ def as_labels(what: str, given: Any) -> Array:
     return labels
 
 
+def as_names(where: str, what: str, given: Iterable[Any]) -> tuple[str, ...]:
+    """Return the names of things that may be of any kind."""
+    try:
+        return tuple(map(str, given))
+    except Exception as error:  # objects with a will of their own
+        raise TurboSVMError(f"{where}: the {what} cannot be read: {in_one_line(error)}.") from error
+
+
 def class_names(where: str, classes: Iterable[str] | int) -> tuple[str, ...]:
     """Return the names of classes, where they are given as names or as their number."""
     if isinstance(classes, str | bytes):
         raise TurboSVMError(f"{where}: classes is {classes!r}; it must be a list of names, or their number.")
     if isinstance(classes, Iterable) and not _is_scalar(classes):
-        try:
-            names = tuple(map(str, islice(classes, MOST_CLASSES + 1)))
-        except Exception as error:
-            raise TurboSVMError(f"{where}: the classes cannot be read: {in_one_line(error)}.") from error
+        names = as_names(where, "classes", islice(classes, MOST_CLASSES + 1))
     else:
         names = tuple(map(str, range(min(as_whole(f"{where}: classes", classes, 1), MOST_CLASSES + 1))))
     return check_class_names(where, names)
