@@ -34,6 +34,9 @@ def prepare(
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad input out, count and report it.")] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Replace another set of that name.")] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Fetch nothing from the hub.")] = False,
+    allow_large: Annotated[
+        bool, typer.Option("--allow-large", help="Let archives and tables grow to more than 200 times their size.")
+    ] = False,
     images: Annotated[
         str | None, typer.Option(help="The folder of the images, if it is not beside.", rich_help_panel=CELEBA)
     ] = None,
@@ -65,7 +68,7 @@ def prepare(
     from turbosvm.data.sources.request import Columns, Request
 
     columns = Columns(tuple(filter(None, inputs.split(","))), label, user)
-    request = Request(task, source, split == "leaf", images, attribute, columns, classes, tokens, offline)
+    request = Request(task, source, split == "leaf", images, attribute, columns, classes, tokens, offline, allow_large)
     made_up = partitions.parse(partition, users, seed=seed) if partition else None
     console, began = Console(), perf_counter()
     try:
