@@ -190,6 +190,20 @@ def test_folders_that_cannot_be_written_do(
     assert {file: file.read_bytes() for file in (tmp_path / "set").iterdir()} == before
 
 
+def test_whoever_has_no_home_can_open_data(
+    tiny_data: FederatedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.save(tiny_data, tmp_path / "set")
+    for name in ("TURBOSVM_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "expanduser", _homeless)
+    assert store.load(tmp_path / "set").users == tiny_data.users
+
+
+def _homeless(path: Path) -> Path:
+    raise RuntimeError("Could not determine home directory.")
+
+
 def test_many_at_once_do_not_disturb_each_other(
     tiny_data: FederatedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

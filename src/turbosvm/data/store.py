@@ -137,7 +137,7 @@ def load(folder: Path) -> FederatedData:
     for name in manifest.hashes:
         if not (folder / name).exists():
             raise _not_a_data_folder(folder, name)
-    if damaged := damaged_file(folder, manifest.hashes, cache_folder() / NOTES):
+    if damaged := damaged_file(folder, manifest.hashes, _notes()):
         raise _cannot_be_read(
             folder,
             f"{damaged} is damaged: its SHA-256 is not the one in {MANIFEST}; prepare the set again, with --replace",
@@ -163,6 +163,14 @@ def load(folder: Path) -> FederatedData:
         raise _cannot_be_read(folder, str(error).rstrip(".")) from error
     except Exception as error:  # NumPy meets broken headers with errors of many kinds
         raise _cannot_be_read(folder, in_one_line(error)) from error
+
+
+def _notes() -> Path | None:
+    """The folder of notes, if there is a cache folder."""
+    try:
+        return cache_folder() / NOTES
+    except RuntimeError:  # nobody's home
+        return None
 
 
 def _not_a_data_folder(folder: Path, missing: str) -> TurboSVMError:

@@ -23,16 +23,16 @@ SETTLED = 2 * 10**9
 """Nanoseconds since a file's last change until it is noted: within a tick of its clock, another would not show."""
 
 
-def damaged_file(folder: Path, hashes: Mapping[str, str], notes: Path) -> str | None:
+def damaged_file(folder: Path, hashes: Mapping[str, str], notes: Path | None) -> str | None:
     """Return the name of the first file in a folder that does not have its SHA-256, or None.
 
     Args:
         folder: where the files are.
         hashes: the SHA-256 of each.
-        notes: the folder of the notes; where it cannot be written, files are read each time.
+        notes: the folder of the notes; without one, or where it cannot be written, files are read each time.
     """
-    note = notes / f"{hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()}.json"
-    known = _read(note)
+    note = notes and notes / f"{hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()}.json"
+    known = _read(note) if note else {}
     found: dict[str, Any] = {}
     for name, expected in hashes.items():
         with open_regular(folder / name) as file:
@@ -43,7 +43,7 @@ def damaged_file(folder: Path, hashes: Mapping[str, str], notes: Path) -> str | 
                 if max(facts[1:3]) > began - SETTLED or _facts(file) != facts:
                     continue
             found[name] = [*facts, expected]
-    if found != known:
+    if note and found != known:
         with suppress(TurboSVMError):
             write_atomically(note, sealed(found))
     return None
