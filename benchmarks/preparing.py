@@ -3,6 +3,7 @@
 python benchmarks/preparing.py parquet       # FEMNIST as the hub has it, images a second
 python benchmarks/preparing.py json 2.0      # one LEAF JSON file of that many GB: MB a second, and the peak of memory
 python benchmarks/preparing.py parquet PATH  # files of your own
+python benchmarks/preparing.py open 1000000  # a set of that many users, opened the first time and again
 
 Images are the built-in glyphs, so that nothing has to be fetched.
 """
@@ -14,7 +15,7 @@ import re
 import sys
 import tempfile
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 
 import numpy as np
 import pyarrow as pa
@@ -22,10 +23,12 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from turbosvm.data import glyphs, store
+from turbosvm.data.federated import FederatedData
 from turbosvm.data.preparation.prepare import prepare
 from turbosvm.data.sources.femnist import HUB_IMAGE
 from turbosvm.data.sources.images import decode
 from turbosvm.data.sources.request import Request
+from turbosvm.data.verified import SETTLED
 
 REPEATS = 5
 
@@ -36,7 +39,7 @@ def parquet(path: Path, folder: Path) -> None:
         began = perf_counter()
         done = prepare(Request("femnist", str(path)), folder / f"set-{repeat}")
         seconds = perf_counter() - began
-        samples = store.read_manifest(done.folder)["counts"]["samples"]
+        samples = store.read_manifest(done.folder).about["counts"]["samples"]
         note = ", compiling included" if repeat == 0 else ""
         print(f"{samples:,} images prepared in {seconds:.2f} s, {samples / seconds:,.0f} images/s{note}")
     file = next(iter([path] if path.is_file() else path.rglob("*.parquet")))
@@ -71,7 +74,7 @@ def one_json(gigabytes: float, folder: Path) -> None:
     done = prepare(Request("femnist", str(file)), folder / "set")
     seconds, size = perf_counter() - began, file.stat().st_size
     peak = peak_memory()
-    samples = store.read_manifest(done.folder)["counts"]["samples"]
+    samples = store.read_manifest(done.folder).about["counts"]["samples"]
     print(f"{size / 1e9:.2f} GB, {samples:,} images in {seconds:.1f} s: {size / 1e6 / seconds:.0f} MB/s")
     print(f"resident memory at most {peak:.0f} MiB, {before:.0f} MiB of it before the file was opened")
 
@@ -99,6 +102,29 @@ def write_json(file: Path, size: float) -> None:
         stream.write("}}")
 
 
+def opened(users: int, folder: Path) -> None:
+    """Open a set of many users with four small images each; the first time, all of it is verified."""
+    os.environ["TURBOSVM_CACHE"] = str(folder / "cache")
+    rng, count = np.random.default_rng(0), 4 * users
+    data = FederatedData(
+        name="crowd",
+        inputs=rng.integers(0, 256, (count, 1, 14, 14), dtype=np.uint8),
+        labels=(np.arange(count) % 10).astype(np.uint8),
+        offsets=4 * np.arange(users + 1),
+        users=tuple(f"user-{user:07}" for user in range(users)),
+        classes=tuple(map(str, range(10))),
+    )
+    store.save(data, folder / "set")
+    sleep(2 * SETTLED / 1e9)
+    size = sum(file.stat().st_size for file in (folder / "set").iterdir())
+    print(f"{users:,} users, {count:,} samples, {size / 1e6:,.0f} MB")
+    for repeat in range(REPEATS):
+        began = perf_counter()
+        store.load(folder / "set")
+        seconds = perf_counter() - began
+        print(f"opened in {seconds:.2f} s" + (f", verified at {size / 1e6 / seconds:,.0f} MB/s" if not repeat else ""))
+
+
 def main() -> None:
     what, *rest = sys.argv[1:] or [""]
     with tempfile.TemporaryDirectory() as name:
@@ -107,6 +133,8 @@ def main() -> None:
             parquet(Path(rest[0]) if rest else write_parquet(folder / "train-00000-of-00001.parquet"), folder)
         elif what == "json":
             one_json(float(rest[0]) if rest else 2.0, folder)
+        elif what == "open":
+            opened(int(rest[0]) if rest else 10**6, folder)
         else:
             print(__doc__)
     print(f"{os.cpu_count()} cores")

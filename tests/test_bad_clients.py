@@ -34,11 +34,12 @@ TRAINING = LocalTraining(1, 4, 0.2)
 
 
 def spoil(data: FederatedData, users: list[int]) -> FederatedData:
-    """Inputs of these users are not numbers, so that their weights will not be either."""
+    """Inputs of these users become no numbers after they were checked, so that their weights will not be either."""
     inputs = np.array(data.inputs)
+    spoilt = replace(data, inputs=inputs)
     for user in users:
         inputs[data.offsets[user] : data.offsets[user + 1]] = np.nan
-    return replace(data, inputs=inputs)
+    return spoilt
 
 
 def rounds_of(data: FederatedData, plan: Plan, name: str = "fedavg") -> list[Round]:

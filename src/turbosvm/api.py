@@ -340,7 +340,8 @@ def prepare(
         replace: put it in the place of another set of that name.
         partition: gives the samples to made-up users, for tables of your own without a column for the user.
         on_progress: told the share that has been read.
-        options: `images` and `attribute` of CelebA; `columns`, `classes` and `tokens` of tables of your own; `offline`.
+        options: `images` and `attribute` of CelebA; `columns`, `classes` and `tokens` of tables of your own; `offline`;
+            `allow_large`, for archives and tables that grow to more than 200 times their size.
 
     Example:
         >>> data = turbosvm.prepare("femnist", "leaf/data/femnist/data")

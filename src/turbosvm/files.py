@@ -92,6 +92,14 @@ def sync_to_disk(path: Path) -> None:
         os.close(handle)
 
 
+def remove(path: Path) -> None:
+    """Remove a file, a link or a folder with all that is in it, if there is one."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def new_folder(root: Path, name: str) -> Path:
     """Make a folder that was not there: `root/name`, or the first free of `root/name-2`, `root/name-3`, ..."""
     with cannot_write("folder", root / name):

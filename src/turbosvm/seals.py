@@ -13,7 +13,7 @@ SEAL = "sha256"
 
 def sealed(about: Mapping[str, Any]) -> str:
     """Return the text of an object, with its seal."""
-    return json.dumps({**about, SEAL: _digest(about)}, indent=1, allow_nan=False) + "\n"
+    return json.dumps({**about, SEAL: seal_of(about)}, indent=1, allow_nan=False) + "\n"
 
 
 def unsealed(content: bytes) -> dict[str, Any]:
@@ -28,10 +28,11 @@ def unsealed(content: bytes) -> dict[str, Any]:
     if SEAL not in about:
         raise ValueError(f"it has no {SEAL}")
     rest = {key: value for key, value in about.items() if key != SEAL}
-    if about[SEAL] != _digest(rest):
+    if about[SEAL] != seal_of(rest):
         raise ValueError(f"it is not what was written: its {SEAL} differs")
     return rest
 
 
-def _digest(about: Mapping[str, Any]) -> str:
+def seal_of(about: Mapping[str, Any]) -> str:
+    """Return the seal of an object."""
     return sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()

@@ -1,6 +1,6 @@
 """What `turbosvm data` says of data sets."""
 
-import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def prepare(data: FederatedData, folder: Path, **about: Any) -> None:
     store.save(data, folder)
-    manifest = store.read_manifest(folder)
-    (folder / store.MANIFEST).write_text(json.dumps(manifest | about))
+    store.write_manifest(folder, store.describe(data), about)
 
 
 def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -79,7 +78,7 @@ def test_info_puts_figures_beside_the_published_ones(
     assert words(text, "folder") == [str(cache / "faces")]
     assert "made from  CelebA's own files, /some/where" in text
     assert "left out   too small: 1,200" in text
-    assert words(text, "digest") == [store.read_manifest(cache / "faces")["digest"][:12]]
+    assert words(text, "digest") == [store.read_manifest(cache / "faces").digest[:12]]
     assert "inputs     float32 of shape [4]" in text
     assert words(text, "users") == ["20", "9,343", "9,343"]
     assert words(text, "samples per user, mean") == [f"{counts.mean():.2f}", "21.4", "21.44"]
@@ -124,7 +123,7 @@ def test_info_shows_split_classes_and_a_histogram(
 def test_info_tells_of_the_datas_own_split(
     tiny_data: FederatedData, cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    prepare(tiny_data, cache / "blobs", held_out=[False] * 17 + [True] * 3)
+    prepare(replace(tiny_data, held_out=(False,) * 17 + (True,) * 3), cache / "blobs")
     samples = tiny_data.counts[17:].sum()
     assert f"Split: its own: 17 users train ({len(tiny_data.labels) - samples} samples), 3 held out" in shown(
         capsys, "info", "blobs"
@@ -140,7 +139,7 @@ def test_one_user_cannot_be_split_but_can_be_looked_at(cache: Path, capsys: pyte
 def test_many_classes_are_shown_as_pillars(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     letters = "\nabcdefghijk"
     labels = np.array([*range(1, 11)] * 2 + [1] * 6)
-    data = FederatedData.from_users({"u": (np.zeros((len(labels), 3)), labels)}, letters, name="letters")
+    data = FederatedData.from_users({"u": (np.zeros((len(labels), 3)), labels)}, tuple(letters), name="letters")
     prepare(data, cache / "letters")
     text = shown(capsys, "info", "letters")
     assert r"Classes: most 'a' 30.77% (8), fewest '\n' 0.00% (0), 2 without samples" in text

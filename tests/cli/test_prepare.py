@@ -48,7 +48,7 @@ def test_a_set_is_prepared_once_listed_described_and_run(
     settings = ("--model", "small", "--rounds", "1", "--set", "data.min_samples=1", "--set", "clients_per_round=2")
     assert turbosvm("run", "turbosvm", "--preset", "femnist", *settings) == 0
     (environment,) = (tmp_path / "runs").glob("*/*/environment.json")
-    assert store.read_manifest(own_cache / "femnist")["digest"] in environment.read_text()
+    assert store.read_manifest(own_cache / "femnist").digest in environment.read_text()
 
 
 def test_a_path_for_a_name(tmp_path: Path) -> None:

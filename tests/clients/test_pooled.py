@@ -1,5 +1,7 @@
 """Centralised training: the same budget of samples, from one pool."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -65,13 +67,9 @@ def test_it_is_a_ceiling_for_the_federated(tiny_data: FederatedData) -> None:
 
 
 def test_an_error_names_the_pool(tiny_data: FederatedData) -> None:
-    spoilt = FederatedData.from_users(
-        {
-            user: (tiny_data.user(index)[0] * np.nan, tiny_data.user(index)[1])
-            for index, user in enumerate(tiny_data.users)
-        },
-        classes=3,
-    )
+    inputs = np.array(tiny_data.inputs)
+    spoilt = replace(tiny_data, inputs=inputs)
+    inputs[:] = np.nan  # after it was checked
     with pytest.raises(TurboSVMError, match=r"Round 1: the pool: '.*' is not finite \(on_bad_client: abort\)"):
         list(
             simulate(

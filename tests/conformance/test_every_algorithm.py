@@ -253,8 +253,8 @@ def test_a_bad_client_is_left_out_and_told_of(name: str, tiny_data: FederatedDat
     setup, algorithm = federation(tiny_data), find_algorithm(name)
     bad = rounds(setup, algorithm, last=1)[0].cohort[2]
     inputs = np.array(tiny_data.inputs)
-    inputs[tiny_data.offsets[bad] : tiny_data.offsets[bad + 1]] = float("nan")
     spoilt = replace(tiny_data, inputs=inputs)
+    inputs[tiny_data.offsets[bad] : tiny_data.offsets[bad + 1]] = float("nan")  # after it was checked
     (first, *_) = rounds(federation(spoilt), algorithm, last=1)
     assert [failure.client for failure in first.failures] == [bad]
     assert "not finite" in first.failures[0].why

@@ -15,6 +15,8 @@ from turbosvm.data.federated import FederatedData
 from turbosvm.data.windows import Windows
 from turbosvm.errors import TurboSVMError
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* have no samples")
+
 CAP: dict[str, Any] = {"data.max_samples": 7}
 SIZES = {"a": 3, "b": 50, "c": 0, "d": 10, "e": 400}
 

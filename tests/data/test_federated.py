@@ -63,9 +63,8 @@ def test_tokens_are_indices_whatever_they_are_stored_in() -> None:
 
 
 def test_a_wrong_label_is_named_with_its_user() -> None:
-    data = FederatedData("d", np.zeros((3, 1)), np.array([0, 1, 2]), np.array([0, 1, 3]), ("ann", "bob"), ("x", "y"))
     with pytest.raises(TurboSVMError, match="user 'bob' has labels from 1 to 2; they must be 0 to 1"):
-        data.user_tensors(1, torch.device("cpu"))
+        FederatedData("d", np.zeros((3, 1)), np.array([0, 1, 2]), np.array([0, 1, 3]), ("ann", "bob"), ("x", "y"))
 
 
 def test_images_are_scaled_and_tokens_are_not() -> None:

@@ -1,4 +1,5 @@
 import hashlib
+import os
 from pathlib import Path
 
 import numpy as np
@@ -80,16 +81,24 @@ def test_bold_faces_have_wider_strokes() -> None:
 def test_fields_are_the_same_on_every_machine() -> None:
     digest = hashlib.sha256(glyph_faces.atlas().tobytes()).hexdigest()
     assert digest == "419b5ddac5faf9fdfebe5fa472dbfbb27caf034fbf7387106054bd0c4b9ec9ce"
+    assert glyph_faces._digest(glyph_faces.atlas()) == glyph_faces.DIGEST
 
 
-def test_the_atlas_is_kept_in_a_file_and_read_from_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Faces of four numbers, and how often they were made."""
+    times: list[int] = []
 
     def small() -> glyph_faces.Atlas:
-        made.append(1)
+        times.append(1)
         return np.arange(4, dtype=np.int8)
 
     monkeypatch.setattr(glyph_faces, "make_atlas", small)
+    monkeypatch.setattr(glyph_faces, "DIGEST", glyph_faces._digest(np.arange(4, dtype=np.int8)))
+    return times
+
+
+def test_the_atlas_is_kept_in_a_file_and_read_from_there(tmp_path: Path, made: list[int]) -> None:
     path = tmp_path / "deep" / "faces.npy"
     first, second = glyph_faces._read_or_make(path), glyph_faces._read_or_make(path)
     assert first.tolist() == second.tolist() == [0, 1, 2, 3]
@@ -97,11 +106,32 @@ def test_the_atlas_is_kept_in_a_file_and_read_from_there(tmp_path: Path, monkeyp
     assert [file.name for file in path.parent.iterdir()] == ["faces.npy"]
 
 
-def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ["flipped", "cut off", "no array", "empty", "a pipe", "a folder", "other numbers"])
+def test_a_damaged_file_is_told_of_and_made_again(damage: str, tmp_path: Path, made: list[int]) -> None:
     path = tmp_path / "faces.npy"
-    path.write_bytes(b"not an array")
-    with pytest.raises(TurboSVMError, match=r"faces\.npy.*delete the file"):
-        glyph_faces._read_or_make(path)
+    glyph_faces._read_or_make(path)
+    content = path.read_bytes()
+    path.unlink()
+    if damage == "a pipe":
+        os.mkfifo(path)
+    elif damage == "a folder":
+        (path / "inside").mkdir(parents=True)
+    elif damage == "other numbers":
+        np.save(path, np.arange(4, dtype=np.int16))
+    else:
+        wrong = {"flipped": content[:-1] + b"\x07", "cut off": content[:-2], "no array": b"not an array", "empty": b""}
+        path.write_bytes(wrong[damage])
+    with pytest.warns(UserWarning, match=r"The glyph faces '.*faces\.npy' were damaged; they are made again\."):
+        assert glyph_faces._read_or_make(path).tolist() == [0, 1, 2, 3]
+    assert path.read_bytes() == content
+    assert glyph_faces._read_or_make(path).tolist() == [0, 1, 2, 3]
+    assert len(made) == 2
+
+
+def test_faces_of_other_fonts_are_not_kept(tmp_path: Path, made: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(glyph_faces, "DIGEST", "of other fonts")
+    assert glyph_faces._read_or_make(tmp_path / "faces.npy").tolist() == [0, 1, 2, 3]
+    assert not (tmp_path / "faces.npy").exists()
 
 
 def test_a_missing_font_is_named() -> None:

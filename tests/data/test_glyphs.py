@@ -1,16 +1,21 @@
 import hashlib
 import itertools
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from turbosvm.data import glyph_faces, glyph_styles, glyphs
+from turbosvm.data.federated import FederatedData
 from turbosvm.data.glyph_drawing import SIDE, bend
 from turbosvm.data.glyph_styles import NODES, POPULATION_WEIGHTS, Stream, count_at, draw_labels, draw_own
 from turbosvm.data.glyphs import CHARACTERS, GlyphOptions, load, sample_count, writer
 from turbosvm.errors import TurboSVMError
+from turbosvm.files import remove
 
 SMALL = GlyphOptions(users=20, samples_per_user=8)
 
@@ -197,6 +202,43 @@ def test_a_failure_in_the_middle_leaves_nothing(cache: Path, monkeypatch: pytest
             load(SMALL)
     assert not cache.exists() or list(cache.iterdir()) == []
     assert len(load(SMALL).users) == 20
+
+
+@pytest.mark.parametrize("file", ["inputs.npy", "labels.npy", "offsets.npy", "manifest.json", ""])
+@pytest.mark.parametrize("damage", ["changed", "removed", "a pipe"])
+def test_a_damaged_set_is_told_of_and_made_again(file: str, damage: str, cache: Path) -> None:
+    before = load(SMALL)
+    expected = np.array(before.inputs)
+    wrong = glyphs.cached_at(SMALL) / file
+    content = wrong.read_bytes() if file else b""
+    remove(wrong)
+    if damage == "changed" or not file:
+        wrong.write_bytes(content[:-9] + b"x" + content[-8:])
+    elif damage == "a pipe":
+        os.mkfifo(wrong)
+    with pytest.warns(UserWarning, match=r"glyphs-v.* glyphs are made again\."):
+        again = load(SMALL)
+    assert np.array_equal(again.inputs, expected)
+    assert again.digest == before.digest
+    assert load(SMALL).digest == before.digest
+    assert not [path.name for path in cache.iterdir() if path.name.endswith((".anew", ".aside"))]
+
+
+def test_a_damaged_set_is_made_again_once_by_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = load(SMALL).digest
+    (glyphs.cached_at(SMALL) / "labels.npy").write_bytes(b"")
+    made: list[int] = []
+    make = glyphs._make
+
+    def counted(*given: Any) -> FederatedData:
+        made.append(1)
+        return make(*given)
+
+    monkeypatch.setattr(glyphs, "_make", counted)
+    with pytest.warns(UserWarning, match="glyphs are made again"), ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: load(SMALL).digest, range(8)))
+    assert set(found) == {expected}
+    assert len(made) == 1
 
 
 def test_progress_counts_up_to_all_writers() -> None:

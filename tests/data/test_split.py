@@ -39,6 +39,7 @@ def test_either_side_has_at_least_one_user() -> None:
     assert len(split_users(data, held_out=1 - 1e-9).train) == 1
 
 
+@pytest.mark.filterwarnings("ignore:.* have no samples")
 def test_users_with_too_few_samples_are_left_out() -> None:
     data = FederatedData.from_users({str(n): (np.zeros((n, 1)), [0] * n) for n in range(10)}, classes=1)
     split = split_users(data, 0.3, min_samples=4)

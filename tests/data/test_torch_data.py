@@ -182,7 +182,7 @@ def test_tokens_may_be_bytes() -> None:
         ([(0.5, "cat")], "the label of sample 0 is 'cat'; it must be a whole number from 0 on."),
         (
             [(0.5, 0), (0.5, 10**9)],
-            "the label of sample 1 is 1000000000; if there are that many classes, say how many.",
+            "the label of sample 1 is 1000000000; it must be below 65,536.",
         ),
         ([0.5], "sample 0 is not a pair of an input and a label."),
         ([(0.5, 0), (0.5, 0, 0)], "sample 1 is not a pair of an input and a label."),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from turbosvm.data.federated import FederatedData
+    from turbosvm.data.manifest import Manifest
     from turbosvm.data.summary import Summary
 
 app = typer.Typer(help="Make the built-in data, see what is there, and look at data.", no_args_is_help=True)
@@ -71,7 +72,7 @@ def list_prepared() -> None:
             console,
         )
         return
-    table = pd.DataFrame(rows, columns=list(COLUMNS)).fillna(UNKNOWN)
+    table = pd.DataFrame(rows, columns=list(COLUMNS), dtype=object).fillna(UNKNOWN)
     print_table(_numbers_to_the_right(_as_plain_text(table), ["users", "samples", "on disk"]), console)
     say(f"In {root}", console)
 
@@ -93,10 +94,10 @@ def info(
 
     console = Console()
     folder, data = _open(name, console)
-    manifest, summary = store.read_manifest(folder), summarise(data)
-    for key, value in _facts(folder, data, manifest).items():
+    about, summary = store.read_manifest(folder).about, summarise(data)
+    for key, value in _facts(folder, data, about).items():
         say(f"{key:<9}  {value}", console)
-    _print_figures(summary, manifest.get("task"), console)
+    _print_figures(summary, data.task, console)
     say(f"Split: {_split(data)}", console)
     say("", console)
     for line in _class_lines(data, summary, _is_plain(console)):
@@ -147,7 +148,7 @@ def _open(name: str, console: "Console") -> "tuple[Path, FederatedData]":
     return folder, store.load(folder)
 
 
-def _facts(folder: Path, data: "FederatedData", manifest: Mapping[str, Any]) -> dict[str, str]:
+def _facts(folder: Path, data: "FederatedData", about: Mapping[str, Any]) -> dict[str, str]:
     """What is known of a data set besides its figures."""
     from turbosvm.data.windows import Windows
 
@@ -159,31 +160,31 @@ def _facts(folder: Path, data: "FederatedData", manifest: Mapping[str, Any]) -> 
     facts = {
         "name": data.name,
         "folder": str(folder),
-        "made from": _origin(manifest),
-        "left out": _left_out(manifest),
+        "made from": _origin(about),
+        "left out": _left_out(about),
         "digest": (data.digest or "")[:12],
         "inputs": kind,
     }
     return {key: value for key, value in facts.items() if value}
 
 
-def _origin(manifest: Mapping[str, Any]) -> str:
+def _origin(about: Mapping[str, Any]) -> str:
     """Say what a data set was made from, as far as its manifest tells."""
-    source, made_by = manifest.get("source"), manifest.get("made_by")
+    source, made_by = about.get("source"), about.get("made_by")
     if isinstance(source, Mapping):
         return ", ".join(str(source[key]) for key in ("kind", "path") if source.get(key))
     return _in_words(source or made_by)
 
 
-def _kind(manifest: Mapping[str, Any]) -> str:
+def _kind(about: Mapping[str, Any]) -> str:
     """Say in short what a data set was made from."""
-    source = manifest.get("source")
-    return str(source["kind"]) if isinstance(source, Mapping) and source.get("kind") else _origin(manifest)
+    source = about.get("source")
+    return str(source["kind"]) if isinstance(source, Mapping) and source.get("kind") else _origin(about)
 
 
-def _left_out(manifest: Mapping[str, Any]) -> str:
+def _left_out(about: Mapping[str, Any]) -> str:
     """Say what of the source is not in a data set: bad samples, with the first of them, and small users."""
-    bad, small = manifest.get("left_out"), manifest.get("small_users")
+    bad, small = about.get("left_out"), about.get("small_users")
     parts = []
     if isinstance(bad, Mapping) and isinstance(bad.get("count"), int):
         first = f", such as: {bad['first'][0]}" if bad.get("first") else ""
@@ -272,27 +273,24 @@ def _class_lines(data: "FederatedData", summary: "Summary", plain: bool) -> list
 def _row(folder: Path) -> dict[str, str]:
     """One line of the list of what is ready; a folder that is broken says so."""
     from turbosvm.data import store
+    from turbosvm.data.manifest import MANIFEST
     from turbosvm.errors import TurboSVMError
 
     row = {"name": folder.name}
     try:
         manifest = store.read_manifest(folder)
     except TurboSVMError:
-        return row | {"made from": f"broken: {store.MANIFEST} cannot be read"}
-    row |= {"task": _task(manifest)}
-    if not isinstance(manifest.get("users"), list):
-        return row | {"made from": f"broken: {store.MANIFEST} does not name the users"}
-    row |= {"users": f"{len(manifest['users']):,}"}
+        return row | {"made from": f"broken: {MANIFEST} cannot be read"}
+    row |= {"task": _task(manifest), "users": f"{len(manifest.users):,}"}
+    missing = [name for name in manifest.hashes if not (folder / name).is_file()]
+    if missing:
+        return row | {"made from": f"broken: {missing[0]} is missing"}
     try:
         row |= {"samples": f"{_length(folder / 'labels.npy'):,}"}
-        needed = store.ARRAYS if manifest.get("window") is None else store.TEXT_ARRAYS
-        missing = [array for array in needed if not (folder / f"{array}.npy").is_file()]
-        row |= {"on disk": _size(folder), "when": _when(folder / store.MANIFEST)}
-    except FileNotFoundError as error:
-        missing = [Path(error.filename or "labels").stem]
-    except (ValueError, OSError, EOFError):
+        row |= {"on disk": _size(folder), "when": _when(folder / MANIFEST)}
+    except Exception:  # NumPy meets broken headers with errors of many kinds
         return row | {"made from": "broken: labels.npy cannot be read"}
-    return row | {"made from": f"broken: {missing[0]}.npy is missing" if missing else _kind(manifest) or UNKNOWN}
+    return row | {"made from": _kind(manifest.about) or UNKNOWN}
 
 
 def _unfinished_row(folder: Path) -> dict[str, str]:
@@ -300,17 +298,17 @@ def _unfinished_row(folder: Path) -> dict[str, str]:
     return {"name": name, "on disk": _size(folder), "when": _when(folder), "made from": "unfinished"}
 
 
-def _task(manifest: Mapping[str, Any]) -> str:
-    made_by = manifest.get("made_by")
+def _task(manifest: "Manifest") -> str:
+    made_by = manifest.about.get("made_by")
     glyphs = isinstance(made_by, Mapping) and "glyphs" in made_by
-    return str(manifest.get("task") or ("glyphs" if glyphs else UNKNOWN))
+    return str(manifest.task or ("glyphs" if glyphs else UNKNOWN))
 
 
 def _length(array: Path) -> int:
     """Read from a saved array's header how long it is."""
     import numpy as np
 
-    return len(np.load(array, mmap_mode="r", allow_pickle=False))
+    return len(np.lib.format.open_memmap(array, mode="r"))
 
 
 def _size(folder: Path) -> str:

@@ -34,6 +34,9 @@ def prepare(
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad input out, count and report it.")] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Replace another set of that name.")] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Fetch nothing from the hub.")] = False,
+    allow_large: Annotated[
+        bool, typer.Option("--allow-large", help="Let archives and tables grow to more than 200 times their size.")
+    ] = False,
     images: Annotated[
         str | None, typer.Option(help="The folder of the images, if it is not beside.", rich_help_panel=CELEBA)
     ] = None,
@@ -65,7 +68,7 @@ def prepare(
     from turbosvm.data.sources.request import Columns, Request
 
     columns = Columns(tuple(filter(None, inputs.split(","))), label, user)
-    request = Request(task, source, split == "leaf", images, attribute, columns, classes, tokens, offline)
+    request = Request(task, source, split == "leaf", images, attribute, columns, classes, tokens, offline, allow_large)
     made_up = partitions.parse(partition, users, seed=seed) if partition else None
     console, began = Console(), perf_counter()
     try:
@@ -84,9 +87,9 @@ def _tell(done: "Prepared", seconds: float, console: "Console") -> None:
     from turbosvm.cli.terminal import say
     from turbosvm.data import store
 
-    counts = store.read_manifest(done.folder)["counts"]
+    data = store.load(done.folder)
     what = "was prepared before" if done.was_there else f"prepared in {seconds:.1f} s"
-    lines = [f"{done.folder.name}: {counts['users']:,} users, {counts['samples']:,} samples, {what}: {done.folder}"]
+    lines = [f"{done.folder.name}: {len(data.users):,} users, {len(data.labels):,} samples, {what}: {done.folder}"]
     if done.small_users:
         lines.append(f"Left out for having too few samples: {done.small_users:,} of the users.")
     if bad := done.left_out.count:

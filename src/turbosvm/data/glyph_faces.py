@@ -9,11 +9,14 @@ arithmetic is element by element, so every machine gets the same bytes.
 
 import io
 import logging
+import os
 import string
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +27,11 @@ from fontTools.pens.basePen import decomposeQuadraticSegment
 from fontTools.pens.recordingPen import DecomposingRecordingPen
 from fontTools.ttLib import TTFont
 
+from turbosvm.bounded import read_bounded
 from turbosvm.cores import usable_cores
 from turbosvm.data.store import cache_folder
 from turbosvm.errors import TurboSVMError
-from turbosvm.files import write_atomically
+from turbosvm.files import cannot_write, remove, write_atomically
 
 CHARACTERS = string.digits + string.ascii_uppercase + string.ascii_lowercase
 
@@ -65,6 +69,10 @@ TALLEST = 1.1
 
 # Raise it whenever a change here changes the fields: it is in the name of the cached file.
 VERSION = 3
+DIGEST = "2b4a76d4d1916afacbd4a84438097b300ec4439eb05103fe597dab2d444bd7a5"
+"""Of all fields; they are the same on every machine."""
+MOST_BYTES = 2**24
+"""Of the cached file."""
 
 CURVE_PIECES = 4
 
@@ -81,16 +89,38 @@ def atlas() -> Atlas:
 
 
 def _read_or_make(path: Path) -> Atlas:
-    if not path.is_file():
-        content = io.BytesIO()
-        np.save(content, make_atlas(), allow_pickle=False)
-        write_atomically(path, content.getvalue())
-    try:
-        fields: Atlas = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise TurboSVMError(f"Cannot read the glyph faces '{path}': {error}; delete the file to remake it.") from error
+    """Read the fields that are kept in a file; if there are none, or they are damaged, make them anew."""
+    fields = _read(path)
+    if fields is None:
+        if os.path.lexists(path):
+            warnings.warn(f"The glyph faces '{path}' were damaged; they are made again.", stacklevel=3)
+        fields = make_atlas()
+        if _digest(fields) == DIGEST:  # fonts of another release could not be told from damage
+            _keep(fields, path)
     fields.setflags(write=False)
     return fields
+
+
+def _read(path: Path) -> Atlas | None:
+    """Return what a file holds, if that is what this module makes."""
+    try:
+        content = read_bounded(path, MOST_BYTES)
+        fields: Atlas = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
+    except Exception:  # NumPy meets broken files with errors of many kinds
+        return None
+    return fields if _digest(fields) == DIGEST else None
+
+
+def _keep(fields: Atlas, path: Path) -> None:
+    content = io.BytesIO()
+    np.save(content, fields, allow_pickle=False)
+    with cannot_write("file", path):
+        remove(path)
+    write_atomically(path, content.getvalue())
+
+
+def _digest(fields: Atlas) -> str:
+    return sha256(f"{fields.dtype} {fields.shape}".encode() + fields.tobytes()).hexdigest()
 
 
 def make_atlas() -> Atlas:

@@ -5,6 +5,8 @@ size, wobble, paper, ink), their own liking for some characters, and their own n
 of (seed, user): user 17 is the same whatever else is made, and on whatever machine.
 """
 
+import os
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from filelock import FileLock
 
 from turbosvm.cores import usable_cores
 from turbosvm.data import store
@@ -20,6 +23,7 @@ from turbosvm.data.glyph_drawing import SIDE, draw
 from turbosvm.data.glyph_faces import CHARACTERS, atlas
 from turbosvm.data.glyph_styles import Stream, draw_count, draw_hands, draw_labels, draw_own
 from turbosvm.errors import TurboSVMError
+from turbosvm.files import cannot_write, remove
 
 __all__ = ["CHARACTERS", "FULL_SIZE", "GlyphOptions", "load", "sample_count", "writer"]
 
@@ -78,16 +82,40 @@ def writer(options: GlyphOptions, user: int) -> tuple[Images, Labels]:
 
 
 def load(options: GlyphOptions, on_progress: Callable[[int, int], None] | None = None) -> FederatedData:
-    """Open the data set from the cache folder as a memory map, making it first if it is not there.
+    """Open the data set from the cache folder as a memory map, making it first if it is not there, or is damaged.
 
     `on_progress(made, of)` is told the number of writers done, from the calling thread.
     """
     folder = cached_at(options)
-    if not folder.is_dir():
-        store.save(
-            _make(options, on_progress), folder, made_by={"glyphs": VERSION, **asdict(options)}, keep_existing=True
-        )
+    if os.path.lexists(folder):
+        try:
+            return store.load(folder)
+        except TurboSVMError:
+            return _make_again(options, folder, on_progress)
+    _save(options, folder, on_progress)
     return store.load(folder)
+
+
+def _make_again(options: GlyphOptions, folder: Path, on_progress: Callable[[int, int], None] | None) -> FederatedData:
+    """Make a set anew in the place of a damaged one, in one process of those that have noticed it."""
+    with cannot_write("folder", folder), FileLock(folder.with_name(f".{folder.name}.lock")):
+        try:
+            return store.load(folder)  # another process has made it meanwhile
+        except TurboSVMError as error:
+            warnings.warn(f"{str(error).partition('; ')[0]}; glyphs are made again.", stacklevel=3)
+        anew, aside = (folder.with_name(f".{folder.name}.{which}") for which in ("anew", "aside"))
+        remove(anew)
+        remove(aside)
+        _save(options, anew, on_progress)
+        folder.rename(aside)
+        anew.rename(folder)
+        remove(aside)
+    return store.load(folder)
+
+
+def _save(options: GlyphOptions, folder: Path, on_progress: Callable[[int, int], None] | None) -> None:
+    data = _make(options, on_progress)
+    store.save(data, folder, made_by={"glyphs": VERSION, **asdict(options)}, keep_existing=True)
 
 
 def cached_at(options: GlyphOptions) -> Path:

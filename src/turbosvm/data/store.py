@@ -4,8 +4,6 @@ inputs.npy, labels.npy, offsets.npy and manifest.json (users, classes, hashes, a
 are windows over text, inputs.npy holds the text and segments.npy where its segments begin.
 """
 
-import hashlib
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,16 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from turbosvm.bounded import open_regular
+from turbosvm.data import manifest as manifests
 from turbosvm.data.federated import Array, FederatedData
+from turbosvm.data.manifest import ARRAYS, MANIFEST, TEXT_ARRAYS, Described, Manifest, files_of, manifest_text
+from turbosvm.data.verified import damaged_file, hash_of
 from turbosvm.data.windows import Windows
-from turbosvm.errors import TurboSVMError, unknown
-from turbosvm.files import make_folder_atomically
+from turbosvm.errors import TurboSVMError, in_one_line, unknown
+from turbosvm.files import cannot_read, make_folder_atomically
 
-ARRAYS = ("inputs", "labels", "offsets")
-TEXT_ARRAYS = (*ARRAYS, "segments")
-MANIFEST = "manifest.json"
-
-Manifest = dict[str, Any]
+NOTES = ".verified"
+"""The folder, in the cache folder, that says which files have been found undamaged."""
 
 
 def cache_folder() -> Path:
@@ -100,7 +99,7 @@ def save(
     make_folder_atomically(folder, fill, keep_existing)
 
 
-def describe(data: FederatedData) -> Manifest:
+def describe(data: FederatedData) -> Described:
     """What the manifest says of the data itself."""
     return {
         "name": data.name,
@@ -112,62 +111,66 @@ def describe(data: FederatedData) -> Manifest:
     }
 
 
-def write_manifest(folder: Path, described: Manifest, about: Manifest) -> None:
+def write_manifest(folder: Path, described: Described, about: Mapping[str, Any]) -> None:
     """Finish a folder whose arrays are there: hash them, and write the manifest."""
-    names = ARRAYS if described["window"] is None else TEXT_ARRAYS
-    hashes = {f"{name}.npy": hash_of(folder / f"{name}.npy") for name in names}
-    content = {key: value for key, value in described.items() if key != "name"}
-    digest = hashlib.sha256(json.dumps([content, hashes], sort_keys=True).encode()).hexdigest()
-    manifest = {**described, "digest": digest, "hashes": hashes, **about}
-    (folder / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
-
-
-def hash_of(path: Path) -> str:
-    """Return a file's SHA-256."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    hashes = {}
+    for name in files_of(described["window"]):
+        with open_regular(folder / name) as file:
+            hashes[name] = hash_of(file)
+    (folder / MANIFEST).write_text(manifest_text(described, hashes, about), encoding="utf-8")
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Return what a data folder says of itself."""
-    try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise _not_a_data_folder(folder, MANIFEST) from error
-    except (ValueError, OSError, RecursionError) as error:
-        raise _cannot_be_read(folder, error) from error
-    if not isinstance(manifest, dict):
-        raise _cannot_be_read(folder, f"{MANIFEST} is not an object")
-    return manifest
+    """Return what a data folder says of itself; damage is refused."""
+    with cannot_read(folder):
+        if not (folder / MANIFEST).exists():
+            raise _not_a_data_folder(folder, MANIFEST)
+    return manifests.read_manifest(folder)
 
 
 def load(folder: Path) -> FederatedData:
-    """Open a data set's folder; arrays stay on disk until they are read."""
+    """Open a data set's folder, if it is as it was written; arrays stay on disk until they are read.
+
+    The first time, all of it is read to see whether it is damaged; later only what has changed since.
+    """
     manifest = read_manifest(folder)
+    for name in manifest.hashes:
+        if not (folder / name).exists():
+            raise _not_a_data_folder(folder, name)
+    if damaged := damaged_file(folder, manifest.hashes, _notes()):
+        raise _cannot_be_read(
+            folder,
+            f"{damaged} is damaged: its SHA-256 is not the one in {MANIFEST}; prepare the set again, with --replace",
+        )
     try:
-        window = manifest.get("window")
-        names = ARRAYS if window is None else TEXT_ARRAYS
         arrays: dict[str, Array] = {
-            name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names
+            Path(name).stem: np.lib.format.open_memmap(folder / name, mode="r") for name in manifest.hashes
         }
-        inputs = arrays["inputs"] if window is None else Windows(arrays["inputs"], arrays["segments"], int(window))
-        held_out = manifest.get("held_out")
+        window = manifest.window
         return FederatedData(
-            name=manifest["name"],
-            inputs=inputs,
+            name=manifest.name,
+            inputs=arrays["inputs"] if window is None else Windows(arrays["inputs"], arrays["segments"], window),
             labels=arrays["labels"],
             offsets=np.asarray(arrays["offsets"]),
-            users=tuple(manifest["users"]),
-            classes=tuple(manifest["classes"]),
-            tokens=bool(manifest.get("tokens", False)),
-            held_out=None if held_out is None else tuple(map(bool, held_out)),
-            digest=manifest.get("digest"),
-            task=manifest.get("task"),
+            users=manifest.users,
+            classes=manifest.classes,
+            tokens=manifest.tokens,
+            held_out=manifest.held_out,
+            digest=manifest.digest,
+            task=manifest.task,
         )
-    except FileNotFoundError as error:
-        raise _not_a_data_folder(folder, Path(error.filename or folder).name) from error
+    except TurboSVMError as error:
+        raise _cannot_be_read(folder, str(error).rstrip(".")) from error
     except Exception as error:  # NumPy meets broken headers with errors of many kinds
-        raise _cannot_be_read(folder, error) from error
+        raise _cannot_be_read(folder, in_one_line(error)) from error
+
+
+def _notes() -> Path | None:
+    """The folder of notes, if there is a cache folder."""
+    try:
+        return cache_folder() / NOTES
+    except RuntimeError:  # nobody's home
+        return None
 
 
 def _not_a_data_folder(folder: Path, missing: str) -> TurboSVMError:

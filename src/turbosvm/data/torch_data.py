@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils.data import IterableDataset, TensorDataset
 
 from turbosvm.data.federated import Array, FederatedData
+from turbosvm.data.handed_over import MOST_CLASSES, class_names
 from turbosvm.data.partition import Assignment, Partition, checked_labels, user_names
 from turbosvm.errors import TurboSVMError, in_one_line
 from turbosvm.randomness import lend_to_global
@@ -17,7 +18,6 @@ from turbosvm.values import as_whole
 
 Progress = Callable[[int, int], None]
 
-MOST_CLASSES = 1_000_000  # that are believed because of a label alone
 BLOCK = 2**22  # bytes that are moved at a time
 
 
@@ -47,6 +47,10 @@ def from_dataset(
         tokens: inputs are indices (of characters, say) and not quantities.
     """
     where = f"Data '{name}'"
+    if not isinstance(partition, Partition):
+        raise TurboSVMError(
+            f"{where}: the partition is a {type(partition).__name__}; it must be turbosvm.Partition(...)."
+        )
     count = _length(dataset, where)
     inputs: Array | Tensor
     if getattr(type(dataset), "__getitem__", None) is TensorDataset.__getitem__:
@@ -169,15 +173,15 @@ def _class_names(classes: Iterable[str] | int | None, dataset: Any, labels: Assi
     if classes is None:
         own = getattr(dataset, "classes", None)
         if isinstance(own, Sequence) and not isinstance(own, str) and len(own) >= needed:
-            return tuple(map(str, own))
+            names = tuple(map(str, own))
+            if len(set(names)) == len(names):
+                return names
         if needed > MOST_CLASSES:
             raise TurboSVMError(
-                f"{where}: the label of sample {last} is {needed - 1}; if there are that many classes, say how many."
+                f"{where}: the label of sample {last} is {needed - 1}; it must be below {MOST_CLASSES:,}."
             )
         classes = needed
-    if isinstance(classes, str):
-        raise TurboSVMError(f"{where}: classes is '{classes}'; it must be a list of names, or their number.")
-    names = tuple(map(str, classes if isinstance(classes, Iterable) else range(as_whole("classes", classes, 1))))
+    names = class_names(where, classes)
     if len(names) < needed:
         raise TurboSVMError(
             f"{where}: the label of sample {last} is {needed - 1}; it must be 0 to {len(names) - 1}, "

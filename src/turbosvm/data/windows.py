@@ -33,7 +33,10 @@ class Windows:
     length: int
 
     def __post_init__(self) -> None:
-        rising = len(self.segments) > 0 and self.segments[0] == 0 and not np.any(np.diff(self.segments) < 0)
+        if self.text.ndim != 1 or self.text.dtype != np.uint8 or self.segments.dtype.kind not in "iu":
+            raise TurboSVMError("Windows need a text of bytes, and segments of whole numbers.")
+        some = self.segments.ndim == 1 and len(self.segments) > 0
+        rising = some and self.segments[0] == 0 and not np.any(np.diff(self.segments) < 0)
         if self.length < 1 or not rising:
             raise TurboSVMError("Windows need a length of at least 1, and segments that rise from 0.")
         needed = len(self) + self.length * (len(self.segments) - 1)

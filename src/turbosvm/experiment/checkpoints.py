@@ -24,7 +24,7 @@ from safetensors.torch import save as to_safetensors
 from turbosvm.bounded import open_regular, read_bounded
 from turbosvm.errors import TurboSVMError, in_one_line
 from turbosvm.experiment.identity import Identity, difference
-from turbosvm.files import cannot_read, cannot_write, sync_to_disk, temporary_files, write_atomically
+from turbosvm.files import cannot_write, sync_to_disk, temporary_files, write_atomically
 from turbosvm.record_lines import MOST_BYTES as MOST_LINE_BYTES
 from turbosvm.seals import sealed, unsealed
 from turbosvm.simulation import Standing
@@ -252,7 +252,7 @@ def _digests(records: Path, count: int) -> list[str]:
     """The digests of no line, of the first, of the first two, and so on."""
     lines, digests = sha256(), [sha256().hexdigest()]
     if count:
-        with cannot_read(records), open_regular(records) as file:
+        with open_regular(records) as file:
             for _ in range(count):
                 lines.update(file.readline(MOST_LINE_BYTES))
                 digests.append(lines.hexdigest())

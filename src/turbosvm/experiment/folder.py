@@ -19,7 +19,7 @@ from turbosvm.bounded import open_regular
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.ending import write_ending
 from turbosvm.experiment.recorded import Record
-from turbosvm.files import cannot_read, cannot_write, new_folder, temporary_files, write_atomically
+from turbosvm.files import cannot_write, new_folder, temporary_files, write_atomically
 from turbosvm.record_lines import MOST_BYTES, line_of
 from turbosvm.run_files import CHECKPOINTS, CONFIG, ENDED, ENVIRONMENT, ERROR, MODEL, RECORDS
 
@@ -152,7 +152,7 @@ def _first_lines(path: Path, count: int) -> bytes:
     """The first lines of a file, as they are."""
     if count == 0:
         return b""
-    with cannot_read(path), open_regular(path) as file:
+    with open_regular(path) as file:
         return b"".join(file.readline(MOST_BYTES) for _ in range(count))
 
 

@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from turbosvm.bounded import open_regular
 from turbosvm.errors import TurboSVMError
 from turbosvm.evaluation.divergence import OF, SAMPLES, USER
-from turbosvm.files import cannot_read
 from turbosvm.record_lines import MOST_BYTES, parse_line
 from turbosvm.run_files import RECORDS
 from turbosvm.simulation import Round
@@ -85,7 +84,7 @@ def recorded(folder: Path) -> list[Record]:
     if not path.exists():
         return []
     records: list[Record] = []
-    with cannot_read(path), open_regular(path) as file:
+    with open_regular(path) as file:
         for line in iter(lambda: file.readline(MOST_BYTES), b""):
             record = _checked(line)
             if record is None or record["round"] != len(records) + 1:
@@ -97,7 +96,7 @@ def recorded(folder: Path) -> list[Record]:
 def last_record(folder: Path) -> Record | None:
     """The newest record in a run's folder, read from the end of the file; None where none can be read."""
     try:
-        with cannot_read(folder / RECORDS), open_regular(folder / RECORDS) as file:
+        with open_regular(folder / RECORDS) as file:
             return _checked(_last_line(file, os.fstat(file.fileno()).st_size))
     except TurboSVMError:
         return None

@@ -31,7 +31,7 @@ def outcome(task: str, place: Path, out: Path, **options: Any) -> tuple[str, int
     assert not out.exists()
     assert [path.name for path in out.parent.glob(".*")] == []
     done = prepare(request, out, Rules(skip_bad=True))
-    told = store.read_manifest(out)
+    told = store.read_manifest(out).about
     assert told["left_out"] == {"count": done.left_out.count, "first": done.left_out.first}
     return str(stopped.value), done.left_out.count, done.left_out.first, told["counts"]["samples"]
 

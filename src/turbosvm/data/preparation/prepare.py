@@ -7,11 +7,12 @@ a mistake leaves nothing behind; one that has been done already is not done agai
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from dataclasses import replace as replaced
 from pathlib import Path
+from typing import Any
 
 from turbosvm.data import store
 from turbosvm.data.partition import Partition
@@ -105,11 +106,11 @@ def prepare(
         return _finish(request, source, workshop, rules, folder, replace, about)
 
 
-def _prepared_before(folder: Path, made_by: store.Manifest) -> Prepared | None:
+def _prepared_before(folder: Path, made_by: Mapping[str, Any]) -> Prepared | None:
     """What lies in a folder, if it can be opened and was made in the same way from the same files."""
     try:
         store.load(folder)
-        about = store.read_manifest(folder)
+        about = store.read_manifest(folder).about
         if about.get("made_by") == made_by:
             return Prepared(folder, True, LeftOut(**about["left_out"]), int(about["small_users"]))
     except (TurboSVMError, KeyError, TypeError, ValueError):
@@ -117,7 +118,7 @@ def _prepared_before(folder: Path, made_by: store.Manifest) -> Prepared | None:
     return None
 
 
-def _tidy_up_after(hidden: Path, made_by: store.Manifest) -> None:
+def _tidy_up_after(hidden: Path, made_by: Mapping[str, Any]) -> None:
     """Remove what a preparation left that was killed when its set was in place already."""
     if not hidden.exists():
         return
@@ -209,7 +210,7 @@ def _finish(
     rules: Rules,
     folder: Path,
     replace: bool,
-    about: store.Manifest,
+    about: Mapping[str, Any],
 ) -> Prepared:
     """Write the finished folder beside its place, then set it there."""
     so_far, form, least = workshop.so_far, source.form, rules.min_samples or 0
@@ -222,7 +223,7 @@ def _finish(
         why = f"; {bad.count} bad things were left out, the first: {bad.first[0]}" if bad.count else "."
         raise TurboSVMError(f"'{request.place}' has no users with at least {least} samples{why}")
     classes = form.classes if form.classes is not None else classes_of(so_far.labels)
-    described: store.Manifest = {
+    described = {
         "name": folder.name,
         "users": layout.users,
         "classes": classes,

@@ -1,16 +1,29 @@
 """Zip and tar files, unpacked with care: nothing is written outside the folder, and only plain files are."""
 
-import shutil
+import bz2
+import gzip
+import lzma
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any
 
+from turbosvm.data.sources.sizes import Limit, limit_of
 from turbosvm.errors import TurboSVMError, in_one_line
 from turbosvm.files import make_folder_atomically
 
 SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+COMPRESSED: dict[bytes, Callable[[Any], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\0": lzma.open,
+}
+PIECE = 2**20
+ENTRY = 4096
+"""Bytes that a file takes on the disk beside its content."""
+
+Member = tuple[str, IO[bytes]]
 
 
 def is_archive(path: Path) -> bool:
@@ -18,22 +31,31 @@ def is_archive(path: Path) -> bool:
     return path.is_file() and path.name.lower().endswith(SUFFIXES)
 
 
-def unpack(archive: Path, folder: Path) -> Path:
-    """Unpack an archive into a new folder, or find it there, unpacked before; the folder is whole or absent."""
+def unpack(archive: Path, folder: Path, allow_large: bool = False) -> Path:
+    """Unpack an archive into a new folder, or find it there, unpacked before; the folder is whole or absent.
+
+    One that grows to more than is usual is refused, unless it is allowed to; one for which there is no room, always.
+    """
     if not folder.is_dir():
-        make_folder_atomically(folder, lambda target: _unpack(archive, target))
+        make_folder_atomically(folder, lambda target: _unpack(archive, target, limit_of(archive, allow_large, target)))
     inside = list(folder.iterdir())
     return inside[0] if len(inside) == 1 else folder
 
 
-def _unpack(archive: Path, folder: Path) -> None:
+def _unpack(archive: Path, folder: Path, limit: Limit) -> None:
+    unpacked = 0
     try:
-        members = _zip_members(archive) if archive.name.lower().endswith(".zip") else _tar_members(archive)
-        for name, content in members:
+        members = _zip_members if archive.name.lower().endswith(".zip") else _tar_members
+        for name, content in members(archive, limit):
             target = folder / _inside(archive, name)
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb") as file:
-                shutil.copyfileobj(content, file)
+                unpacked += ENTRY
+                while block := content.read(PIECE):
+                    unpacked += len(block)
+                    limit.check(unpacked)
+                    file.write(block)
+                limit.check(unpacked)
     except TurboSVMError:
         raise
     except Exception as error:  # broken archives are met with errors of many kinds
@@ -48,16 +70,21 @@ def _inside(archive: Path, name: str) -> Path:
     return Path(*path.parts)
 
 
-def _zip_members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
+def _zip_members(archive: Path, limit: Limit) -> Iterator[Member]:
     with zipfile.ZipFile(archive) as file:
-        for member in file.infolist():
-            if not member.is_dir():
-                with file.open(member) as content:
-                    yield member.filename, content
+        members = [member for member in file.infolist() if not member.is_dir()]
+        limit.check(sum(member.file_size + ENTRY for member in members))
+        for member in members:
+            with file.open(member) as content:
+                yield member.filename, content
 
 
-def _tar_members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    with tarfile.open(archive) as file:
+def _tar_members(archive: Path, limit: Limit) -> Iterator[Member]:
+    with (
+        archive.open("rb") as packed,
+        _decompressed(packed) as stream,
+        tarfile.open(fileobj=Metered(stream, limit), mode="r:") as file,  # type: ignore[call-overload]
+    ):
         for member in file:
             if member.issym() or member.islnk() or member.issparse():
                 kind = "sparse file" if member.issparse() else "link"
@@ -65,3 +92,37 @@ def _tar_members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
             content = file.extractfile(member) if member.isfile() else None
             if content:
                 yield member.name, content
+
+
+def _decompressed(packed: IO[bytes]) -> Any:
+    """The file itself, or what it is compressed from, by how it begins."""
+    start = packed.read(6)
+    packed.seek(0)
+    for magic, kind in COMPRESSED.items():
+        if start.startswith(magic):
+            return kind(packed)
+    return packed
+
+
+class Metered:
+    """A stream, of which no more is read than may come out of a file, and no header larger than memory likes."""
+
+    def __init__(self, stream: IO[bytes], limit: Limit) -> None:
+        self._stream, self._limit = stream, limit
+
+    def read(self, size: int) -> bytes:
+        """Read on, as a file does."""
+        if not 0 <= size <= PIECE:
+            raise ValueError(f"a header of it has {size:,} bytes")
+        block = self._stream.read(size)
+        self._limit.check(self._stream.tell())
+        return block
+
+    def seek(self, place: int) -> int:
+        """Go on to a place; what lies before it is decompressed, too."""
+        self._limit.check(place)
+        return self._stream.seek(place)
+
+    def tell(self) -> int:
+        """Where the stream is."""
+        return self._stream.tell()

@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from turbosvm.data.sources.images import ImageRule, Images, decode_each
+from turbosvm.bounded import read_bounded
+from turbosvm.data.sources.images import MOST_IN_A_FILE, ImageRule, Images, decode_each
 from turbosvm.data.sources.reading import Chunk, Form, Rows, Unit, Where, gather, nothing
 from turbosvm.errors import TurboSVMError, unknown
 
@@ -90,8 +91,8 @@ def _bytes_of(folder: Path, name: Any) -> bytes | None:
     if not isinstance(name, str) or Path(name).name != name:
         return None
     try:
-        return (folder / name).read_bytes()
-    except (OSError, ValueError):
+        return read_bounded(folder / name, MOST_IN_A_FILE)
+    except (TurboSVMError, ValueError):
         return None
 
 
@@ -138,6 +139,6 @@ def _attributes(file: Path, attribute: str) -> tuple[dict[str, int], list[str]]:
 
 def _lines(file: Path) -> list[str]:
     try:
-        return [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+        return [line for line in read_bounded(file).decode().splitlines() if line.strip()]
     except UnicodeDecodeError as error:
         raise TurboSVMError(f"'{file}' cannot be read: {error}.") from error

@@ -25,7 +25,7 @@ def fetch(request: Request) -> Path:
 def find_source(request: Request, path: Path, unpacked: Path) -> Source:
     """Find the source at a path; an archive is unpacked into the folder `unpacked`, if it has not been already."""
     if archives.is_archive(path):
-        path = archives.unpack(path, unpacked)
+        path = archives.unpack(path, unpacked, request.allow_large)
     find = {"femnist": _femnist, "celeba": _celeba, "shakespeare": _shakespeare, "own": _own}[request.task]
     with _needing_extras():
         source = find(request, path)
@@ -39,7 +39,7 @@ def _femnist(request: Request, path: Path) -> Source:
         return Source("NIST's images", femnist.FORM, nist.nist_units(path))
     if source := _leaf(request, path, femnist.FORM, femnist.from_json):
         return source
-    if files := _tables(path, ".parquet"):
+    if files := _tables(request, path, ".parquet"):
         from turbosvm.data.sources.hub_tables import image_units
 
         units = image_units(files, femnist.FORM, femnist.HUB_IMAGE, "image", "writer_id", "character")
@@ -58,7 +58,7 @@ def _celeba(request: Request, path: Path) -> Source:
             raise TurboSVMError("LEAF's JSON tells who is smiling, and nothing else; leave --attribute out.")
         celeba.image_folder(path, images)
         return source
-    if files := _tables(path, ".parquet"):
+    if files := _tables(request, path, ".parquet"):
         from turbosvm.data.sources.hub_tables import image_units
 
         units = image_units(files, form, celeba.IMAGE, "image", "celeb_id", request.attribute)
@@ -71,7 +71,7 @@ def _celeba(request: Request, path: Path) -> Source:
 def _shakespeare(request: Request, path: Path) -> Source:
     if source := _leaf(request, path, text.FORM, text.windows_to_rows):
         return source
-    if files := _tables(path, ".csv", ".parquet"):
+    if files := _tables(request, path, ".csv", ".parquet"):
         from turbosvm.data.sources.hub_tables import text_units
 
         return Source("the hub's windows", text.FORM, text_units(files))
@@ -82,7 +82,7 @@ def _shakespeare(request: Request, path: Path) -> Source:
 
 
 def _own(request: Request, path: Path) -> Source:
-    if files := _tables(path, ".parquet", ".csv", ".npz"):
+    if files := _tables(request, path, ".parquet", ".csv", ".npz"):
         from turbosvm.data.sources.own import own_units
 
         form, units = own_units(files, request.columns, request.classes, request.tokens)
@@ -100,10 +100,16 @@ def _leaf(request: Request, path: Path, form: Form, convert: "Convert") -> Sourc
     return Source("LEAF's JSON", form, leaf_units(files, form, convert))
 
 
-def _tables(path: Path, *suffixes: str) -> list[Path]:
+def _tables(request: Request, path: Path, *suffixes: str) -> list[Path]:
     """The tables at that path: a file, or those in a folder and below it, by name."""
     files = [path] if path.is_file() else sorted(path.rglob("*"))
-    return [file for file in files if file.suffix in suffixes and file.is_file()]
+    tables = [file for file in files if file.suffix in suffixes and file.is_file()]
+    if tables:
+        from turbosvm.data.sources.tables import refuse_bomb
+
+        for table in tables:
+            refuse_bomb(table, request.allow_large)
+    return tables
 
 
 def _nothing_there(request: Request, forms: str) -> TurboSVMError:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from turbosvm.bounded import read_bounded
 from turbosvm.data.sources.reading import Chunk, Unit, nothing, size_of
 from turbosvm.data.sources.text import FORM, LENGTH, VOCABULARY, encode
 from turbosvm.errors import TurboSVMError
@@ -40,7 +41,7 @@ def gutenberg_units(file: Path) -> list[Unit]:
 
 def read_text(file: Path, skip: int = 0) -> Iterator[Chunk]:
     """Give a chunk for each (play, character), but for the first `skip` of them."""
-    users = lines_by_user(file.read_text(encoding="utf-8", errors="surrogateescape"))
+    users = lines_by_user(read_bounded(file).decode(errors="surrogateescape"))
     if not users:
         raise TurboSVMError(
             f"{file.name} has no plays that LEAF's rule finds; it needs Project Gutenberg's etext 100 of January 1994, "

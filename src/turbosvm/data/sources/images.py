@@ -17,6 +17,7 @@ Images = npt.NDArray[np.uint8]
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP")
 MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr")
 MOST_PIXELS = 4096 * 4096
+MOST_IN_A_FILE = 2**26
 THREADS = min(usable_cores(), 16)
 
 

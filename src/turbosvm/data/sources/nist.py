@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from turbosvm.bounded import read_bounded
 from turbosvm.data.sources.femnist import CLASSES, FORM, NIST_IMAGE
-from turbosvm.data.sources.images import decode_each
+from turbosvm.data.sources.images import MOST_IN_A_FILE, decode_each
 from turbosvm.data.sources.reading import Chunk, Unit, gather, nothing
 from turbosvm.errors import TurboSVMError
 
@@ -38,7 +39,7 @@ class ClassIndex:
             raise TurboSVMError(f"'{self._folder}' has no images; they must be in folders such as 4a/hsf_0.")
         class_of: dict[bytes, int] = {}
         for place, (file, number) in enumerate(files):
-            class_of.setdefault(_hash(file.read_bytes()), number)
+            class_of.setdefault(_hash(read_bounded(file, MOST_IN_A_FILE)), number)
             if place % STEP == 0:
                 yield place / len(files)
         self._class_of = class_of
@@ -92,7 +93,7 @@ def read_writer(folder: Path, index: ClassIndex, skip: int = 0) -> Iterator[Chun
     if not files:
         yield nothing(FORM, folder.name, [f"{folder.name}: the writer has no images."], 1.0)
         return
-    contents = [file.read_bytes() for file in files]
+    contents = [read_bounded(file, MOST_IN_A_FILE) for file in files]
     images = decode_each(contents, NIST_IMAGE)
     classes = [index.find(content) for content in contents]
     known = [image if number is not None else UNKNOWN for image, number in zip(images, classes, strict=True)]

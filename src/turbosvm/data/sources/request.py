@@ -66,6 +66,7 @@ class Request:
         classes: number of classes of a table of one's own; None to take the labels that turn up.
         tokens: inputs of a table of one's own are indices (of words, say), not quantities.
         offline: fetch nothing.
+        allow_large: let compressed files grow as they like when they are read.
     """
 
     task: str
@@ -77,6 +78,7 @@ class Request:
     classes: int | None = None
     tokens: bool = False
     offline: bool = False
+    allow_large: bool = False
 
     def __post_init__(self) -> None:
         if self.task not in TASKS:

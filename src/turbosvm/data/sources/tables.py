@@ -1,6 +1,7 @@
 """Tables as a stream of batches: Parquet, CSV and npz files, whatever their columns mean."""
 
 import codecs
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from turbosvm.data.federated import Array
+from turbosvm.data.sources.sizes import limit_of
 from turbosvm.errors import TurboSVMError, in_one_line, unknown
 
 BATCH_ROWS = 8192
@@ -68,6 +70,19 @@ def check_columns(file: Path, wanted: Sequence[str]) -> None:
     for name in wanted:
         if name not in names:
             raise unknown("column", name, names, where=f"of {file.name}")
+
+
+def refuse_bomb(file: Path, allow_large: bool) -> None:
+    """Refuse a table that grows without measure when it is read."""
+    limit = limit_of(file, allow_large)
+    with broken_table(file):
+        if file.suffix == ".npz":
+            with zipfile.ZipFile(file) as arrays:
+                limit.check(sum(member.file_size for member in arrays.infolist()))
+        elif file.suffix == ".parquet":
+            about = pq.read_metadata(file)
+            groups = map(about.row_group, range(about.num_row_groups))  # to ask their columns may end the process
+            limit.check(sum(group.total_byte_size for group in groups))
 
 
 def rows_at_once(bytes_of_one: int) -> int:
