@@ -21,7 +21,7 @@ from tests.experiment import killed
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment import checkpoints as module
-from turbosvm.experiment.checkpoints import Checkpoints, Owner
+from turbosvm.experiment.checkpoints import Checkpoints
 from turbosvm.experiment.config import Config
 from turbosvm.experiment.ending import is_finished
 from turbosvm.experiment.folder import RunFolder
@@ -325,7 +325,7 @@ def test_by_themselves_they_take_little_of_the_time(tiny_data: FederatedData, tm
     now = 0.0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "perf_counter", lambda: now)
-        automatic = Checkpoints(tmp_path / "automatic", None, Owner({}, None))
+        automatic = Checkpoints(tmp_path / "automatic", config(checkpoint_every=None), None)
         due = []
         ordinary = write_atomically
 

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import yaml
 
+from turbosvm.identity import identity_of
 from turbosvm.record_lines import line_of
 from turbosvm.seals import sealed
+from turbosvm.yaml_text import parse_yaml
 
 SPEED = {"fedavg": 40.0, "fedadam": 30.0, "fedavgm": 20.0, "turbosvm": 14.0}
 HEAD: dict[str, Any] = {
@@ -89,7 +91,7 @@ def write_run(
     support = "turbosvm" in config["algorithm"]["name"]
     lines = [line_of(record_of(number, value, support)) for number, value in enumerate(accuracies, 1)]
     (folder / "records.jsonl").write_text("".join(lines))
-    (folder / "environment.json").write_text(sealed(environment or ENVIRONMENT))
+    (folder / "environment.json").write_text(sealed({"settings": identity_of(config), **(environment or ENVIRONMENT)}))
     return folder
 
 
@@ -98,6 +100,13 @@ def end_run(folder: Path, stopped: str | None = None) -> None:
     records = (folder / "records.jsonl").read_bytes()
     ending = {"round": records.count(b"\n"), "stopped": stopped, "records": sha256(records).hexdigest(), "model": None}
     (folder / "ended.json").write_text(sealed(ending))
+
+
+def change_config(folder: Path, content: str) -> None:
+    """Give a run another config, as if it had been planned with it."""
+    (folder / "config.yaml").write_text(content)
+    settings = identity_of(parse_yaml(content))
+    (folder / "environment.json").write_text(sealed({**ENVIRONMENT, "settings": settings}))
 
 
 ENVIRONMENT: dict[str, Any] = {

@@ -11,6 +11,7 @@ import yaml
 
 from tests.report.makers import ENVIRONMENT, config_of, end_run, record_of, write_run
 from tests.test_yaml_text import BOMBS
+from turbosvm.identity import identity_of
 from turbosvm.record_lines import line_of
 from turbosvm.report.folder import TABLES, work_out, write_report
 from turbosvm.report.reading import gather
@@ -222,7 +223,15 @@ def test_odd_but_harmless_runs_are_reported_on(tmp_path: Path) -> None:
     for place in range(2):
         folder = write_run(tmp_path / "runs" / str(place), config_of(seed=place, **odd), [0.5, 0.6])
         (folder / "environment.json").write_text(
-            sealed({**ENVIRONMENT, "data": {}, "commit": "@\x1b[2J", "x": [1e300]})
+            sealed(
+                {
+                    **ENVIRONMENT,
+                    "settings": identity_of(config_of(seed=place, **odd)),
+                    "data": {},
+                    "commit": "@\x1b[2J",
+                    "x": [1e300],
+                }
+            )
         )
         end_run(folder, "\x1b]0;title\x07 \u202e why\nelse")
     tables, notes = report(tmp_path / "runs", tmp_path / "out")

@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 from typing import Any
 
@@ -6,6 +5,7 @@ import numpy as np
 import pytest
 
 from tests.report.makers import config_of, rising, write_run, write_runs
+from turbosvm.record_lines import line_of, parse_line
 from turbosvm.report.folder import work_out
 from turbosvm.report.layout import ablations
 from turbosvm.report.pictures import MOST_LINES, draw_ablation, draw_kind, leading
@@ -46,9 +46,9 @@ def test_accuracy_against_bytes_and_seconds_counts_all_rounds(tmp_path: Path) ->
 def test_time_spent_compiling_is_no_part_of_accuracy_against_time(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", config_of("turbosvm"), [0.2, 0.4])
     lines = (folder / "records.jsonl").read_text().splitlines()
-    records = [json.loads(line) for line in lines]
+    records = [parse_line(line.encode()) for line in lines]
     records[0]["seconds_compile"] = 2.5
-    (folder / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    (folder / "records.jsonl").write_text("".join(map(line_of, records)))
     figure = draw_kind(results(tmp_path), BY_NAME["accuracy-by-seconds"])
     assert figure is not None
     assert np.asarray(figure.axes[0].get_lines()[0].get_xdata()).tolist() == pytest.approx([0.264, 0.528])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.report.makers import ENVIRONMENT, config_of, end_run, record_of, rising, write_run
+from tests.report.makers import ENVIRONMENT, change_config, config_of, end_run, record_of, rising, write_run
 from turbosvm.errors import TurboSVMError
 from turbosvm.record_lines import line_of
 from turbosvm.report.reading import find_runs, gather
@@ -163,7 +163,7 @@ def test_the_only_line_of_a_seed_is_found_wherever_it_stands(tmp_path: Path) -> 
         (f"seed: 7 # lucky\n{text}", 7),
         (f'{text}"seed": 3\nx: "\nseed: 7\n"', 3),
     ):
-        (folder / "config.yaml").write_text(content)
+        change_config(folder, content)
         assert read_run(folder).seed == seed
     for content in (
         f"{text}seed: 7\nseed: 8\n",

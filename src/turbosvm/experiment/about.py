@@ -11,7 +11,6 @@ from turbosvm.clients.engine import choose_engine
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.config import Config
 from turbosvm.experiment.environment import describe_environment
-from turbosvm.experiment.identity import identity_of
 from turbosvm.precision import choose_precision
 from turbosvm.run_files import ENVIRONMENT
 from turbosvm.seals import sealed, unsealed
@@ -42,7 +41,7 @@ def about_of(config: Config, federation: Federation, tracked_in: Path | None) ->
     content = {
         **surroundings(config, federation),
         "data": describe_data(federation),
-        "settings": identity_of(config),
+        "settings": config.identity,
         "tracked_in": str(tracked_in.resolve()) if tracked_in else None,
     }
     return About.model_validate(content)

@@ -23,7 +23,7 @@ from safetensors.torch import save as to_safetensors
 
 from turbosvm.bounded import open_regular, read_bounded
 from turbosvm.errors import TurboSVMError, in_one_line
-from turbosvm.experiment.identity import Identity, difference
+from turbosvm.experiment.config import Config
 from turbosvm.files import cannot_write, sync_to_disk, temporary_files, write_atomically
 from turbosvm.record_lines import MOST_BYTES as MOST_LINE_BYTES
 from turbosvm.seals import sealed, unsealed
@@ -70,13 +70,6 @@ class About(BaseModel):
     clients: dict[int, Entry]
 
 
-class Owner(NamedTuple):
-    """The run that checkpoints belong to: its settings, and the digest of its data."""
-
-    settings: Identity
-    data: str | None
-
-
 class Found(NamedTuple):
     """A checkpoint to go on from, or none, and what the person should know of the search."""
 
@@ -89,12 +82,14 @@ class Checkpoints:
 
     Args:
         folder: where they are.
-        every: after so many rounds; 0: never; None: as often as they take less than a twentieth of the time.
-        owner: the run.
+        config: the run's; its `checkpoint_every` says after how many rounds; 0: never; None: as often as they take
+            less than a twentieth of the time.
+        data: the digest of its data.
     """
 
-    def __init__(self, folder: Path, every: int | None, owner: Owner) -> None:
-        self._folder, self._every, self._owner = folder, every, owner
+    def __init__(self, folder: Path, config: Config, data: str | None) -> None:
+        self._folder, self._config, self._data = folder, config, data
+        self._every = config.checkpoint_every
         self._known: dict[int, tuple[int, Entry]] = {}  # of each client, the stamp and the file
         self._round: int | None = None
         self._wait, self._since = LEAST_SECONDS, perf_counter()
@@ -126,8 +121,14 @@ class Checkpoints:
                 old = stamp, self._save(f"client-{client}-{number}.safetensors", pack_client(standing.memory, client))
             known[client] = old
         clients = {client: entry for client, (_, entry) in known.items()}
-        settings, data = dict(self._owner.settings), self._owner.data
-        about = About(round=standing.round, settings=settings, data=data, records=records, run=run, clients=clients)
+        about = About(
+            round=standing.round,
+            settings=self._config.identity,
+            data=self._data,
+            records=records,
+            run=run,
+            clients=clients,
+        )
         write_atomically(self._folder / f"round-{number}.json", sealed(about.model_dump(mode="json")))
         self._known, self._round = known, standing.round
         self._tidy(standing.round)
@@ -175,9 +176,9 @@ class Checkpoints:
 
     def _refuse_another(self, path: Path, about: About) -> None:
         """Refuse a checkpoint of another run."""
-        what = difference(about.settings, self._owner.settings)
-        if what is None and about.data != self._owner.data:
-            what = f"the digest of the data is {self._owner.data}, it was {about.data}"
+        what = self._config.difference(about.settings)
+        if what is None and about.data != self._data:
+            what = f"the digest of the data is {self._data}, it was {about.data}"
         if what:
             raise AnotherRunError(f"The checkpoint '{path}' belongs to another run: {what}.")
 

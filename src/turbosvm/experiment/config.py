@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from turbosvm.data.glyphs import GlyphOptions
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.layers import listed, named
+from turbosvm.identity import Identity, difference, identity_of
 from turbosvm.names import HOW
 from turbosvm.yaml_text import dump_yaml, parse_yaml
 
@@ -128,6 +129,16 @@ class Config(Section):
     def _fill_data(cls, value: Any) -> Any:
         """Run the data's own checks on the default too, so that its glyphs section is always spelt out."""
         return {"data": {}, **value} if isinstance(value, dict) else value
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """The settings that decide a run's numbers, to the last bit."""
+        return identity_of(self.model_dump())
+
+    def difference(self, before: Identity) -> str | None:
+        """Say in which settings a run that had these was another; one that is new since counts if it is set."""
+        given = identity_of(self.model_dump(exclude_defaults=True))
+        return difference(before, {key: word for key, word in self.identity.items() if key in before or key in given})
 
     @property
     def digest(self) -> str:

@@ -14,12 +14,11 @@ from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.about import About, about_of, read_about, refuse_other_data, surroundings
 from turbosvm.experiment.algorithm import build_algorithm
 from turbosvm.experiment.build import build_data, build_federation, build_module, build_plan
-from turbosvm.experiment.checkpoints import Checkpoints, Owner
+from turbosvm.experiment.checkpoints import Checkpoints
 from turbosvm.experiment.config import Config
 from turbosvm.experiment.ending import Ending, find_ending, is_finished
 from turbosvm.experiment.environment import describe_environment
 from turbosvm.experiment.folder import RunFolder
-from turbosvm.experiment.identity import difference, identity_of
 from turbosvm.experiment.recorded import Record, recorded
 from turbosvm.experiment.resolve import read_config
 from turbosvm.models.copies import copy_of
@@ -99,9 +98,7 @@ def write_plan(plan: RunPlan, folder: RunFolder) -> None:
 
 def checkpoints_of(prepared: Prepared, folder: RunFolder) -> Checkpoints:
     """The checkpoints in a run's folder."""
-    config = prepared.config
-    owner = Owner(identity_of(config), prepared.federation.data.digest)
-    return Checkpoints(folder.checkpoints, config.checkpoint_every, owner)
+    return Checkpoints(folder.checkpoints, prepared.config, prepared.federation.data.digest)
 
 
 def reopen_run(
@@ -120,7 +117,7 @@ def reopen_run(
     folder = RunFolder.reopen(path)
     try:
         config, about = read_config(path / CONFIG), read_about(path)
-        if what := difference(about.settings, identity_of(config)):
+        if what := config.difference(about.settings):
             raise TurboSVMError(f"'{path / CONFIG}' has been changed since the run was planned: {what}.")
         if module is None:
             refuse_untrusted(config.model.name, trusted, f"'{path}'")

@@ -48,6 +48,7 @@ def check_environment(about: Any) -> None:
     _refuse_other("its data", data)
     _check_kinds(about, ABOUT)
     _check_kinds(data, ABOUT_DATA)
+    _refuse_other("its settings", about.get("settings"))
     command = about.get("command", [])
     if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
         raise ValueError("its command is not a list of words")

@@ -248,7 +248,7 @@ def _environments(runs: Sequence[RunRecords]) -> str:
 
 
 def _environment_text(environment: Mapping[str, Any]) -> str:
-    kept = {key: value for key, value in environment.items() if key not in ("started", "command", "data")}
+    kept = {key: value for key, value in environment.items() if key not in ("started", "command", "data", "settings")}
     return json.dumps(kept, indent=2, ensure_ascii=False)
 
 

@@ -16,6 +16,7 @@ from turbosvm.bounded import read_bounded
 from turbosvm.errors import TurboSVMError, in_one_line
 from turbosvm.evaluation.divergence import OF, SAMPLES, USER, has_diverged, why_not_finite
 from turbosvm.evaluation.milestones import RoundsToTarget, rounds_to_target
+from turbosvm.identity import difference, identity_of
 from turbosvm.names import OWN
 from turbosvm.report.checks import check_config, check_ending, check_environment
 from turbosvm.report.columns import COLUMNS, METRICS, SUPPORT, Floats, read_columns
@@ -161,6 +162,8 @@ def read_run(folder: Path) -> RunRecords:
         if ending and ending["records"] != sha256(records).hexdigest():
             raise ValueError(f"{RECORDS} is not what it was when the run ended, as {ENDED} has it")
         environment = _read_environment(folder / ENVIRONMENT)
+        if what := difference(environment["settings"], identity_of(config)):
+            raise ValueError(f"{CONFIG} has been changed since the run was planned: {what}")
     except (TurboSVMError, ValueError) as error:
         raise _no_run(folder, str(error)) from error
     except Exception as error:  # one folder must never be the end of a report on others

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from turbosvm.identity import flattened
 from turbosvm.names import HOW
 from turbosvm.visible import visible
 
@@ -21,7 +22,7 @@ def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
     What is not set is left out, as older runs do without what they did not know of.
     """
     apart = {"seed", "data.name", *HOW}
-    return {key: value for key, value in _flatten(config).items() if value is not None and key not in apart}
+    return {key: value for key, value in flattened(config).items() if value is not None and key not in apart}
 
 
 def task_of(settings: Settings) -> dict[str, Any]:
@@ -68,16 +69,6 @@ def short_name(key: str, known: Iterable[str]) -> str:
     parts = key.split(".")
     ends = (".".join(parts[-count:]) for count in range(1, len(parts)))
     return next((end for end in ends if not any(other.endswith(f".{end}") for other in others)), key)
-
-
-def _flatten(value: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, part in value.items():
-        if isinstance(part, Mapping):
-            flat |= _flatten(part, f"{before}{key}.")
-        else:
-            flat[f"{before}{key}"] = part
-    return flat
 
 
 def _word(settings: Settings, key: str) -> str:

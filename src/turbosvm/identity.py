@@ -4,17 +4,17 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from turbosvm.experiment.config import Config
 from turbosvm.names import CHANGES_NO_BIT
 
 Identity = Mapping[str, str]
-"""Settings by dotted key, those that are as by default left out."""
+"""Settings by dotted key, as JSON."""
 
 
-def identity_of(config: Config) -> dict[str, str]:
+def identity_of(config: Mapping[str, Any]) -> dict[str, str]:
     """Return the settings that decide a run's numbers; wherever its data lies, and however often it is saved."""
-    apart: dict[str, Any] = {**dict.fromkeys(CHANGES_NO_BIT, True), "data": {"name"}}
-    return dict(_flattened(config.model_dump(exclude=apart, exclude_defaults=True)))
+    apart = {*CHANGES_NO_BIT, "data.name"}
+    flat = flattened(config)
+    return {key: json.dumps(value, default=str) for key, value in flat.items() if key not in apart}
 
 
 def difference(before: Identity, now: Identity) -> str | None:
@@ -22,15 +22,16 @@ def difference(before: Identity, now: Identity) -> str | None:
     keys = [key for key in {**now, **before} if now.get(key) != before.get(key)]
     if not keys:
         return None
-    told = [f"{key} is {now.get(key, 'the default')}, it was {before.get(key, 'the default')}" for key in keys[:3]]
+    told = [f"{key} is {now.get(key, 'not set')}, it was {before.get(key, 'not set')}" for key in keys[:3]]
     return "; ".join(told) + (f"; and {len(keys) - 3} more" if len(keys) > 3 else "")
 
 
-def _flattened(content: Mapping[str, Any], before: str = "") -> list[tuple[str, str]]:
-    flat: list[tuple[str, str]] = []
-    for key, value in content.items():
+def flattened(nested: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Turn `{"client": {"epochs": 2}}` into `{"client.epochs": 2}`."""
+    flat: dict[str, Any] = {}
+    for key, value in nested.items():
         if isinstance(value, Mapping):
-            flat += _flattened(value, f"{before}{key}.")
+            flat |= flattened(value, f"{before}{key}.")
         else:
-            flat.append((f"{before}{key}", json.dumps(value, default=str)))
+            flat[f"{before}{key}"] = value
     return flat
