@@ -15,6 +15,7 @@ from turbosvm.clients.training import LocalTraining
 from turbosvm.data.federated import FederatedData
 from turbosvm.data.split import Split, split_users
 from turbosvm.experiment.algorithm import build_algorithm
+from turbosvm.experiment.runner import repeatable
 from turbosvm.models.contract import find_head
 from turbosvm.simulation import Federation, Plan, Round, simulate
 from turbosvm.svm import smo
@@ -186,3 +187,20 @@ def test_the_server_computes_with_threads_of_its_own(tiny_data: FederatedData, m
     finally:
         torch.set_num_threads(before)
     assert seen == [1, 1]
+
+
+@pytest.mark.parametrize("algorithm", ["fedadam", "fedaws", "turbosvm"])
+def test_a_wide_head_is_merged_to_the_same_bits_at_any_number_of_threads(algorithm: str) -> None:
+    rng = np.random.default_rng(0)
+    samples = {f"{user}": (rng.normal(size=(2, 4)).astype(np.float32), rng.integers(0, 62, 2)) for user in range(12)}
+    data, found = FederatedData.from_users(samples, classes=62), []
+    for threads in (1, 2, 3):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            module = nn.Sequential(nn.Linear(4, 2048), nn.ReLU(), nn.Linear(2048, 62))
+        setup = Federation(data, split_users(data, 0.25), module, find_head(module, "2"))
+        with repeatable(torch.device("cpu"), threads):
+            *_, last = simulate(setup, find_algorithm(algorithm), Plan(2, 8, LocalTraining(1, 4, 0.2)))
+        found.append(last.model.parameters["2.weight"])
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])

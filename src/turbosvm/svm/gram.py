@@ -80,7 +80,8 @@ class Samples:
 
         tops = range(first, last, height)
         entries = sum((min(top + height, last) - top) * (classes - top) for top in tops) * clients**2
-        side_by_side(fill, tops, entries * size, LEAST_PER_THREAD)
+        on_cpu = not self.rows.is_cuda  # a GPU is told of its work by one thread, in order
+        side_by_side(fill, tops, entries * size * on_cpu, LEAST_PER_THREAD)
         return strip
 
     def against(self, points: Tensor) -> Tensor:
