@@ -133,8 +133,11 @@ def make_runs(data: FederatedData, root: Path, algorithm: str = "moon") -> dict[
 
 
 def files_of(folder: Path) -> list[str]:
-    """The files of a run's folder that say something."""
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and path.stat().st_size)
+    """The files of a run's folder that say something; of those of clients, two."""
+    found = sorted(
+        str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and path.stat().st_size
+    )
+    return [*(name for name in found if "client-" not in name), *[name for name in found if "client-" in name][:2]]
 
 
 def timeless(records: list[Record]) -> list[Record]:
@@ -146,7 +149,8 @@ def gone_on_with(folder: Path, whole: Path, data: FederatedData) -> str:
     """Go on with a folder, and say what came of it: 'refused', 'told', 'harmless', or else what is wrong in silence."""
     before = recorded_or_none(folder)
     try:
-        outcome = run_on(reopen_run(folder, data, tiny_net()))
+        prepared = reopen_run(folder, data, tiny_net())
+        outcome = run_on(prepared)
     except TurboSVMError as error:
         return "refused" if "\n" not in str(error) else f"an error of several lines: {error}"
     if outcome.interrupted or outcome.stopped:
@@ -157,8 +161,8 @@ def gone_on_with(folder: Path, whole: Path, data: FederatedData) -> str:
         return "another model"
     if outcome.notes:
         return "told"
-    kept = before or []
-    return "harmless" if outcome.records[: len(kept)] == kept else "other seconds"
+    kept = list(prepared.records)  # the others were done again
+    return "harmless" if outcome.records[: len(kept)] == kept == (before or [])[: len(kept)] else "other seconds"
 
 
 def recorded_or_none(folder: Path) -> list[Record] | None:

@@ -10,7 +10,7 @@ from time import perf_counter
 from tests.experiment.damages import DAMAGES, copy_of, files_of, gone_on_with, make_runs
 from turbosvm.data.federated import FederatedData
 
-TIMES = 2
+TIMES = 1
 """How often each file is damaged in each way."""
 
 
