@@ -549,14 +549,15 @@ def raises(*_: Any) -> None:
 
 
 def spoilt(change: Callable[[np.ndarray, slice], None], users: int = 4) -> Callable[[], FederatedData]:
-    """The first users' inputs, changed."""
+    """The first users' inputs, changed after they were checked."""
 
     def make() -> FederatedData:
         data = blobs()
         inputs = np.array(data.inputs)
+        checked = replace(data, inputs=inputs, held_out=tuple(user >= 18 for user in range(24)))
         for user in range(users):
             change(inputs, slice(int(data.offsets[user]), int(data.offsets[user + 1])))
-        return replace(data, inputs=inputs, held_out=tuple(user >= 18 for user in range(24)))
+        return checked
 
     return make
 

@@ -101,14 +101,13 @@ def test_batchnorm_buffers_come_along_per_client() -> None:
 
 
 def test_an_error_while_training_is_that_clients_failure(tiny_data: FederatedData) -> None:
-    data = FederatedData.from_users(
-        {
-            "ann": (np.ones((3, 4), np.float32), [0, 1, 1]),
-            "bob": (np.ones((4, 4), np.float32), [0, 1, 1, 0]),
-            "eve": (np.ones((0, 4), np.float32), []),
-        },
-        classes=2,
-    )
+    samples = {
+        "ann": (np.ones((3, 4), np.float32), [0, 1, 1]),
+        "bob": (np.ones((4, 4), np.float32), [0, 1, 1, 0]),
+        "eve": (np.ones((0, 4), np.float32), []),
+    }
+    with pytest.warns(UserWarning, match="1 of 3 users have no samples, such as 'eve'"):
+        data = FederatedData.from_users(samples, classes=2)
     module = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 2))  # cannot train on a batch of one sample
     ann, bob, eve = replies(module, state_of(module), data, [0, 1, 2], LocalTraining(1, 2, 0.1))
     assert isinstance(ann, Failure)

@@ -24,11 +24,12 @@ COLUMNS = ["not_finite_samples", "not_finite_of", "not_finite_user"]
 
 
 def one_nan(data: FederatedData) -> tuple[FederatedData, str, int]:
-    """The data with one number of a held-out user's second sample missing; the user, and all held-out samples."""
+    """The data with one number of a held-out user's second sample lost after it was checked; that user; all samples."""
     held_out = split_users(data, 0.25).held_out
     inputs = np.array(data.inputs)
+    spoilt = replace(data, inputs=inputs)
     inputs[data.offsets[held_out[1]] + 1, 0] = np.nan
-    return replace(data, inputs=inputs), data.users[held_out[1]], int(data.counts[list(held_out)].sum())
+    return spoilt, data.users[held_out[1]], int(data.counts[list(held_out)].sum())
 
 
 def test_evaluation_counts_them_and_says_where_the_first_is() -> None:
