@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -55,8 +56,7 @@ def tiny_net(seed: int = 0, bias: bool = True) -> TinyNet:
     return net
 
 
-@pytest.fixture
-def tiny_data() -> FederatedData:
+def blobs() -> FederatedData:
     """Twenty users of three classes, blobs that a linear model can tell apart; each user has 6 to 12 samples."""
     rng = np.random.default_rng(7)
     centres = rng.normal(size=(3, 4)) * 4
@@ -65,6 +65,16 @@ def tiny_data() -> FederatedData:
         labels = rng.integers(0, 3, size=rng.integers(6, 13))
         samples[f"user-{user}"] = ((centres[labels] + rng.normal(size=(len(labels), 4))).astype(np.float32), labels)
     return FederatedData.from_users(samples, classes=3, name="blobs")
+
+
+@pytest.fixture
+def tiny_data() -> FederatedData:
+    """The same for tests."""
+    return blobs()
+
+
+Note = Callable[[str, object], None]
+"""What a test that tries many cases is given to say how many: pytest's `record_property`."""
 
 
 def turbosvm(*arguments: str) -> int:

@@ -1,5 +1,6 @@
 """The benchmarks run, and what they print and write is whole. What they measure is nobody's claim here."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -124,3 +125,13 @@ def test_the_work_of_a_step_and_of_a_round_is_measured_alone_and_beside_a_busy_c
     measured = json.loads(file.read_text())["work"]
     assert [(row["sources"], row["busy"]) for row in measured] == [("now", False), ("now", True)]
     assert all(len(row["laps"]) == 3 and min(row["laps"]) > 0 for row in measured)
+
+
+def test_damages_are_counted_with_those_that_tests_try_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    damages = importlib.import_module("damages")
+    tests = ("tests/experiment/test_fuzz_settings.py", "-k", "assignments or another_meaning")
+    tried, wrong = damages.count(tests)
+    assert tried > 3 + 10
+    assert wrong == 0
+    assert damages.counted(["told", "refused", "other records"]) == {"told": 1, "refused": 1, "silent": 1}

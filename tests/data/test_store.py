@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import turbosvm
-from tests.conftest import tiny_net
+from tests.conftest import Note, tiny_net
 from tests.conftest import turbosvm as command
 from turbosvm.data import store, verified
 from turbosvm.data.federated import FederatedData
@@ -434,7 +434,10 @@ def opening(folder: Path) -> tuple[FederatedData | None, str]:
 
 
 @pytest.mark.parametrize("kind", ["numbers", "text"])
-def test_a_damaged_set_is_refused_or_the_same(kind: str, tiny_data: FederatedData, tmp_path: Path) -> None:
+def test_a_damaged_set_is_refused_or_the_same(
+    kind: str, tiny_data: FederatedData, tmp_path: Path, record_property: Note
+) -> None:
+    record_property("tried", 400)
     data = tiny_data if kind == "numbers" else texts()
     store.save(data, tmp_path / "set", {"source": "a test"})
     right = {file: file.read_bytes() for file in sorted((tmp_path / "set").iterdir())}

@@ -2,9 +2,12 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from random import Random
+from time import perf_counter
+from typing import NamedTuple
 
 from tests.conftest import tiny_net
 from turbosvm.data.federated import FederatedData
@@ -163,6 +166,35 @@ def gone_on_with(folder: Path, whole: Path, data: FederatedData) -> str:
         return "told"
     kept = list(prepared.records)  # the others were done again
     return "harmless" if outcome.records[: len(kept)] == kept == (before or [])[: len(kept)] else "other seconds"
+
+
+class Tried(NamedTuple):
+    """A damage, and what came of it."""
+
+    state: str
+    """Of the run: 'finished' or 'stopped'."""
+    file: str
+    damage: str
+    outcome: str
+    seconds: float
+
+
+def spoil_all(data: FederatedData, root: Path, times: int, seed: int = 0) -> Iterator[Tried]:
+    """Damage each file of each run in each way, so many times, and go on with it."""
+    runs = make_runs(data, root / "runs")
+    for state in ("finished", "stopped"):
+        for file, (damage, spoil), time in product(files_of(runs[state]), DAMAGES.items(), range(times)):
+            folder = copy_of(runs[state], root / "spoilt")
+            other = next(runs["another"].rglob(Path(file).name), runs["another"] / "config.yaml")
+            spoil(Random(f"{seed} {state} {file} {damage} {time}"), folder / file, other)
+            began = perf_counter()
+            outcome = gone_on_with(folder, runs["finished"], data)
+            yield Tried(state, file, damage, outcome, perf_counter() - began)
+            shutil.rmtree(folder)
+
+
+NOTICED = ("refused", "told")
+SOUND = (*NOTICED, "harmless")
 
 
 def recorded_or_none(folder: Path) -> list[Record] | None:

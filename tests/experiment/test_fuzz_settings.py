@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.conftest import Note
 from tests.report.makers import config_of, write_run
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.config import Config
@@ -154,41 +155,45 @@ def write(file: Path, text: str) -> Path:
     return file
 
 
-def test_configs(tmp_path: Path) -> None:
+def test_configs(tmp_path: Path, record_property: Note) -> None:
     def attempt(text: str) -> None:
         check_meaning(text)
         config = resolve_config(file=write(tmp_path / "config.yaml", text))
         write(tmp_path / "again.yaml", config.to_yaml())
         assert read_config(tmp_path / "again.yaml").to_yaml() == config.to_yaml()  # where tuples are lists
 
-    try_all(CONFIGS, attempt, seed=0)
+    counts = try_all(CONFIGS, attempt, seed=0)
+    record_property("tried", counts.total())
 
 
-def test_sweeps(tmp_path: Path) -> None:
+def test_sweeps(tmp_path: Path, record_property: Note) -> None:
     def attempt(text: str) -> None:
         check_meaning(text)
         assert read_sweep(write(tmp_path / "sweep.yaml", text)).configs
 
-    try_all([*SWEEPS, "set: {rounds: 3}\ngrid: {seed: [0, 1], client.epochs: [1, 2]}\n"], attempt, seed=1)
+    counts = try_all([*SWEEPS, "set: {rounds: 3}\ngrid: {seed: [0, 1], client.epochs: [1, 2]}\n"], attempt, seed=1)
+    record_property("tried", counts.total())
 
 
-def test_assignments() -> None:
+def test_assignments(record_property: Note) -> None:
     def attempt(text: str) -> None:
         check_meaning(text.partition("=")[2])
         config = resolve_config(overrides=parse_assignments([text]))
         assert Config.model_validate(parse_yaml(config.to_yaml())).to_yaml() == config.to_yaml()
 
-    try_all(ASSIGNMENTS, attempt, seed=2)
+    counts = try_all(ASSIGNMENTS, attempt, seed=2)
+    record_property("tried", counts.total())
 
 
-def test_configs_of_runs(tmp_path: Path) -> None:
+def test_configs_of_runs(tmp_path: Path, record_property: Note) -> None:
     folder = write_run(tmp_path / "run", config_of("turbosvm", seed=3), [0.5])
 
     def attempt(text: str) -> None:
         config = read_run(write(folder / "config.yaml", text).parent).config
         assert repr(sorted(config.items())) == repr(sorted(parse_yaml(text.encode()).items()))
 
-    try_all([(folder / "config.yaml").read_text()], attempt, seed=4)
+    counts = try_all([(folder / "config.yaml").read_text()], attempt, seed=4)
+    record_property("tried", counts.total())
 
 
 @pytest.mark.parametrize(("text", "same"), [("a: 8", False), ("a: 010", True), ("a: '8'", False)])

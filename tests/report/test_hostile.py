@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.conftest import Note
 from tests.report.makers import ENVIRONMENT, config_of, end_run, record_of, write_run
 from tests.test_yaml_text import BOMBS
 from turbosvm.identity import identity_of
@@ -155,7 +156,8 @@ def report(place: Path, out: Path) -> tuple[dict[str, bytes], tuple[str, ...]]:
     }, gathered.notes
 
 
-def test_no_folder_is_the_end_of_a_report_on_others(tmp_path: Path) -> None:
+def test_no_folder_is_the_end_of_a_report_on_others(tmp_path: Path, record_property: Note) -> None:
+    record_property("tried", len(HOSTILE))
     write_run(tmp_path / "alone" / "whole", config_of(), [0.1, 0.5])
     wanted, _ = report(tmp_path / "alone", tmp_path / "one")
     write_run(tmp_path / "all" / "whole", config_of(), [0.1, 0.5])

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from tests.conftest import Note
 from tests.data.sources.mutations import Mutate, odd_column, of_bytes, of_json, of_text
 from turbosvm.data import store
 from turbosvm.data.federated import FederatedData
@@ -679,7 +680,8 @@ SHARES = [
 
 
 @pytest.mark.parametrize(("part", "numbers"), SHARES, ids=[f"{part.name}, {numbers[0]}" for part, numbers in SHARES])
-def test_only_our_own_errors_come_out(part: Part, numbers: range, folder: Path) -> None:
+def test_only_our_own_errors_come_out(part: Part, numbers: range, folder: Path, record_property: Note) -> None:
+    record_property("tried", len(numbers))
     assert try_inputs(part, folder, numbers) == len(numbers)
 
 
