@@ -93,7 +93,7 @@ def count(tests: Sequence[str]) -> tuple[int, int]:
     """How many cases the tests have tried, and how many tests have failed."""
     with TemporaryDirectory() as folder:
         results = Path(folder) / "results.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={results}", *tests]
+        command = [sys.executable, "-m", "pytest", "-q", "-o", "junit_family=xunit1", f"--junitxml={results}", *tests]
         subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, check=False)
         suite = ElementTree.parse(results).getroot()
     cases = [case for case in suite.iter("testcase") if case.find("skipped") is None]
