@@ -137,3 +137,17 @@ def test_means_on_cuda_are_those_of_the_cpu(shape: tuple[int, ...], dtype: torch
     if stacked.numel():
         assert torch.equal(mean[..., :2], stacked[0, ..., :2])
         assert mean[..., 2].isnan().all()
+
+
+def test_parameters_come_in_the_models_own_order_wherever_its_head_is() -> None:
+    head = Head("head.weight", "head.bias")
+    weights: dict[str, list[Any]] = {
+        "head.weight": [[[1.0]], [[3.0]]],
+        "first": [[1.0], [2.0]],
+        "head.bias": [[0.0], [1.0]],
+    }
+    sent = cohort(**weights)
+    model = ModelState({name: value[0] for name, value in sent.parameters.items()}, {})
+    algorithm = Algorithm("test", Plain(), SGD(), Mean(), Largest())
+    step = merge(algorithm, model, sent, init_server(algorithm, model, head), head, Moment(1, 10, 0), 5)
+    assert list(step.model.parameters) == ["head.weight", "first", "head.bias"]

@@ -353,3 +353,20 @@ def test_from_python(tmp_path: Path) -> None:
     for wrong, message in wrongs:
         with pytest.raises(TurboSVMError, match=message):
             package.sweep(content, out=tmp_path / "part", **wrong)
+
+
+def test_a_damaged_model_of_a_run_that_was_done_is_made_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = {"set": sweep_settings("Net"), "grid": {"algorithm": ["fedavg"], "seed": [0, 1]}}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content))
+    assert turbosvm("sweep", "mine.yaml") == 0
+    (model,) = Path("runs/mine").glob("fedavg-seed1-*/model.safetensors")
+    whole = model.read_bytes()
+    model.write_bytes(whole[:-1] + bytes([whole[-1] ^ 4]))
+    capsys.readouterr()
+    assert turbosvm("sweep", "mine.yaml", "--dry-run") == 0
+    assert "\ndamaged  fedavg seed 1  in " in capsys.readouterr().out
+    assert turbosvm("sweep", "mine.yaml") == 0
+    assert "model.safetensors' is damaged: it is not what was written." in capsys.readouterr().out
+    assert model.read_bytes() == whole

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from hashlib import sha256
@@ -156,12 +156,13 @@ def read_run(folder: Path) -> RunRecords:
     try:
         config = _parse_config(read_bounded(folder / CONFIG, MOST_BYTES))
         check_config(config)
-        ending = _read_ending(folder / ENDED)  # before the records, which are complete once it is there
+        has_ended = os.path.lexists(folder / ENDED)  # asked before the records, which are complete once it is there
+        ending = _read_sealed(folder / ENDED, check_ending) if has_ended else None
         records = read_bounded(folder / RECORDS)
         columns, cut = read_columns(records)
         if ending and ending["records"] != sha256(records).hexdigest():
             raise ValueError(f"{RECORDS} is not what it was when the run ended, as {ENDED} has it")
-        environment = _read_environment(folder / ENVIRONMENT)
+        environment = _read_sealed(folder / ENVIRONMENT, check_environment)
         if what := difference(environment["settings"], identity_of(config)):
             raise ValueError(f"{CONFIG} has been changed since the run was planned: {what}")
     except (TurboSVMError, ValueError) as error:
@@ -209,25 +210,12 @@ def _parse_yaml(content: bytes) -> Any:
     return parse_yaml(content)
 
 
-def _read_environment(path: Path) -> Mapping[str, Any]:
-    """What the run ran on."""
+def _read_sealed(path: Path, check: Callable[[Any], None]) -> Mapping[str, Any]:
+    """What a sealed file holds, if that is what it must be."""
     content = read_bounded(path, MOST_BYTES)
     try:
         about = unsealed(content)
-        check_environment(about)
+        check(about)
     except ValueError as error:
         raise ValueError(f"{path.name}: {error}") from error
     return about
-
-
-def _read_ending(path: Path) -> Mapping[str, Any] | None:
-    """How the run ended, if it did."""
-    if not os.path.lexists(path):
-        return None
-    content = read_bounded(path, MOST_BYTES)
-    try:
-        ending = unsealed(content)
-        check_ending(ending)
-    except ValueError as error:
-        raise ValueError(f"{path.name}: {error}") from error
-    return ending
