@@ -214,6 +214,23 @@ def test_remarks_are_told_where_tables_cannot_be_written(
     shown = capsys.readouterr().out
     assert "fedavg seed 0: The model is not saved: Cannot write file 'table.md'" in shown
     assert shown.index("The model is not saved") < shown.rindex("Cannot write file 'table.md'")
+    assert "rounds to 60%" in shown  # the table itself
+
+
+def test_a_finished_run_that_is_only_to_be_read_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def read_only(*_: Any) -> None:
+        raise TurboSVMError("Cannot write file 'table.md': Read-only file system.")
+
+    assert turbosvm("run", "fedavg", *GLYPHS, "--set", "client.learning_rate=1e30") == 0
+    capsys.readouterr()
+    monkeypatch.setattr("turbosvm.cli.session.save_report", read_only)
+    assert turbosvm("resume", "runs") == 1
+    shown = capsys.readouterr().out
+    assert "rounds to 60%" in shown
+    assert "fedavg seed 0 diverged" in shown
+    assert "Read-only file system" in shown
 
 
 def test_an_unsaved_model_is_no_success(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

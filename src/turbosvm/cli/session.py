@@ -240,12 +240,10 @@ def _go_through(
     for sentence in told:
         say(sentence, console)
     try:
-        remarks = _show_all([path for path in shown if last_record(path)], root, console)
+        _show_all([path for path in shown if last_record(path)], root, console)
     except TurboSVMError as error:  # tables or curves cannot be written; the runs are what they are
         say(str(error), console)
         return max(worst, 1)
-    for sentence in remarks:
-        say(sentence, console)
     return worst
 
 
@@ -259,8 +257,8 @@ def _introduce(prepared: Prepared, label: str, console: Console) -> None:
         say(f"{label} goes on after round {len(prepared.records)} of {prepared.config.rounds}", console)
 
 
-def _show_all(paths: Sequence[Path], root: Path, console: Console) -> list[str]:
-    """Print the table of runs, where settings differ a report's; return what the person should know of them."""
+def _show_all(paths: Sequence[Path], root: Path, console: Console) -> None:
+    """Print the table of runs, where settings differ a report's, and what the person should know of them."""
     runs: list[RunRecords] = []
     for path in paths:
         with suppress(TurboSVMError):  # what is broken has been said
@@ -269,10 +267,13 @@ def _show_all(paths: Sequence[Path], root: Path, console: Console) -> list[str]:
     algorithms = [group.algorithm for contest in contests for group in contest.groups]
     unlike = len(contests) > 1 or len(set(algorithms)) < len(algorithms)
     if not unlike and len({(run.algorithm, run.seed) for run in runs}) == len(runs):
-        show(runs, root, console)
-        return [sentence for run in runs for sentence in run.told]
-    make_report(paths, place_beside(root), None, None, console)
-    return []
+        try:
+            show(runs, root, console)
+        finally:
+            for sentence in (sentence for run in runs for sentence in run.told):
+                say(sentence, console)
+    else:
+        make_report(paths, place_beside(root), None, None, console)
 
 
 def _prepare(configs: list[Config], out: Path, console: Console) -> tuple[FederatedData, list[RunPlan]]:
@@ -297,7 +298,7 @@ def show(runs: list[RunRecords], root: Path, console: Console) -> None:
     """Print the table of some runs, and say where it is with the curves."""
     table = summary(runs)
     if not table.empty:
-        save_report(runs, root)
         print_table(table, console)
+        save_report(runs, root)
     what = "Records" if table.empty else "Table, curves and records"
     say(f"{what}: {root}", console)
