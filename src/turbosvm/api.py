@@ -33,7 +33,7 @@ from turbosvm.experiment.sweep import code_of, make_ready, plan_sweep, threads_f
 from turbosvm.models.registry import modules_of
 from turbosvm.names import OWN
 from turbosvm.report.curves import draw_curves, save_figure
-from turbosvm.report.folder import save_report, work_out, write_report
+from turbosvm.report.folder import place_beside, save_report, work_out, write_report
 from turbosvm.report.groups import contests_of
 from turbosvm.report.numbers import numbers_of
 from turbosvm.report.reading import gather
@@ -305,7 +305,7 @@ def sweep(
     runs = [read_run(path) for path in begun]
     if any(run.final for run in runs):
         gathered = gather(begun)
-        write_report(work_out(gathered), gathered.notes, root / "report")
+        write_report(work_out(gathered), gathered.notes, place_beside(root))
     return Swept(root, tuple(runs), failed)
 
 

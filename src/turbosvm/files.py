@@ -61,7 +61,7 @@ def temporary_files(folder: Path, name: re.Pattern[str]) -> list[Path]:
     """What `write_atomically` left of files of such names when it was killed."""
     with cannot_read(folder):
         found = [(path, _TEMPORARY.fullmatch(path.name)) for path in folder.iterdir()]
-    return [path for path, match in found if match and name.fullmatch(match[1])]
+        return [path for path, match in found if match and name.fullmatch(match[1]) and not path.is_dir()]
 
 
 _TEMPORARY = re.compile(r"\.(.+)\.[a-z0-9_]{8}")

@@ -105,6 +105,59 @@ def test_a_plan_that_cannot_be_read_or_names_others_folders_is_told_of(
     assert turbosvm("resume", str(root)) == 1
 
 
+def test_what_is_planned_is_not_written_through_a_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert turbosvm("run", "fedavg", *GLYPHS) == 0
+    (root,) = Path("runs").iterdir()
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "config.yaml").write_text("of something else")
+    (root / "linked").symlink_to(theirs)
+    plan = unsealed((root / "plan.json").read_bytes())
+    text = plan["runs"]["fedavg-seed0"]
+    (root / "plan.json").write_text(sealed({**plan, "complete": False, "runs": {"linked": text}}))
+    assert turbosvm("resume", str(root)) == 1
+    assert "linked' is a link to what is no run's folder" in " ".join(capsys.readouterr().out.split())
+    assert [path.name for path in theirs.iterdir()] == ["config.yaml"]
+    assert (theirs / "config.yaml").read_text() == "of something else"
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "sentence"),
+    [
+        ("odd", "rounds: [", "The config of 'odd' in"),
+        ("odd", "round: 1", "Unknown config key"),
+        ("a" * 300, "", "long"),
+    ],
+)
+def test_what_cannot_be_planned_leaves_nothing_behind(
+    name: str, config: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert turbosvm("run", "fedavg", *GLYPHS) == 0
+    (root,) = Path("runs").iterdir()
+    plan = unsealed((root / "plan.json").read_bytes())
+    (root / "plan.json").write_text(sealed({**plan, "complete": False, "runs": {name: config}}))
+    before = sorted(root.iterdir())
+    assert turbosvm("resume", str(root)) == 1
+    assert sentence in " ".join(capsys.readouterr().out.split())
+    assert sorted(root.iterdir()) == before
+
+
+@pytest.mark.usefixtures("sweep_files")
+def test_another_sweep_does_not_forget_what_is_still_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        kill_at(1, patch)
+        with pytest.raises(Killed):
+            planned(sweep(), tmp_path / "out")
+    whole = read_plan(tmp_path / "out")
+    assert whole
+    (first, *_) = whole.runs
+    planning.make_folders(tmp_path / "out", {})
+    after = read_plan(tmp_path / "out")
+    assert after
+    assert (list(after.runs), after.complete) == (list(whole.runs), False)
+    assert (tmp_path / "out" / first).exists()
+
+
 def test_a_folder_that_cannot_be_filled_is_not_left_behind(
     tiny_data: FederatedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +214,23 @@ def test_remarks_are_told_where_tables_cannot_be_written(
     shown = capsys.readouterr().out
     assert "fedavg seed 0: The model is not saved: Cannot write file 'table.md'" in shown
     assert shown.index("The model is not saved") < shown.rindex("Cannot write file 'table.md'")
+    assert "rounds to 60%" in shown  # the table itself
+
+
+def test_a_finished_run_that_is_only_to_be_read_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def read_only(*_: Any) -> None:
+        raise TurboSVMError("Cannot write file 'table.md': Read-only file system.")
+
+    assert turbosvm("run", "fedavg", *GLYPHS, "--set", "client.learning_rate=1e30") == 0
+    capsys.readouterr()
+    monkeypatch.setattr("turbosvm.cli.session.save_report", read_only)
+    assert turbosvm("resume", "runs") == 1
+    shown = capsys.readouterr().out
+    assert "rounds to 60%" in shown
+    assert "fedavg seed 0 diverged" in shown
+    assert "Read-only file system" in shown
 
 
 def test_an_unsaved_model_is_no_success(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,12 +1,17 @@
 """Folders of others: nothing in them runs code, is believed of another run, or reaches files beside them."""
 
 import os
+import sys
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+import typer
 import yaml
+from safetensors.torch import save
 
 import turbosvm as package
 from tests.conftest import tiny_net, turbosvm
@@ -219,9 +224,11 @@ def test_at_a_terminal_the_person_is_asked(
 ) -> None:
     asked: list[str] = []
 
-    def answer(reply: bool) -> Callable[[str], bool]:
+    def answer(reply: bool | None) -> Callable[[str], bool]:
         def confirm(question: str) -> bool:
             asked.append(question)
+            if reply is None:
+                raise typer.Abort
             return reply
 
         return confirm
@@ -229,16 +236,48 @@ def test_at_a_terminal_the_person_is_asked(
     monkeypatch.setattr("rich.console.Console.is_terminal", True)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("typer.confirm", answer(False))
+    monkeypatch.setattr("sys.path", [place for place in sys.path if place not in ("", str(Path.cwd()))])
+    before = list(sys.path)
     assert turbosvm("resume", str(own_code)) == 2
     assert not Path("imported").exists()
+    assert sys.path == before  # or whatever is imported later would be looked for beside the stranger's module
     assert len(asked) == 1
     assert "strange_models" in asked[0]
     assert "strange_models.py" in asked[0]
     assert turbosvm("resume", "all") == 2
     assert len(asked) == 1  # not for what is found below
+    monkeypatch.setattr("typer.confirm", answer(None))
+    assert turbosvm("resume", str(own_code)) == 130  # Ctrl-C
     monkeypatch.setattr("typer.confirm", answer(True))
     assert turbosvm("resume", str(own_code)) == 0
     assert is_finished(own_code)
+
+
+def test_the_person_is_told_what_would_be_called_and_with_what(
+    own_code: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A module that everybody knows may have a function that runs whatever it is given."""
+    set_in(own_code, "model", {"name": "yaml:unsafe_load", "head": None, "options": {"stream": "!!x"}})
+    set_in(own_code, "seed", 0, agreed=True)
+    assert turbosvm("resume", str(own_code)) == 2
+    called = "the model 'yaml:unsafe_load' with {'stream': '!!x'}, whose code would be run"
+    assert called in capsys.readouterr().err
+    monkeypatch.setattr("rich.console.Console.is_terminal", True)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("typer.confirm", lambda _: False)
+    monkeypatch.setenv("COLUMNS", "500")
+    assert turbosvm("resume", str(own_code)) == 2
+    assert called in capsys.readouterr().out
+
+
+def test_a_name_cannot_steer_the_terminal_in_the_question(own_code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_in(own_code, "model.name", "strange\u202emodels:Net", agreed=True)
+    asked: list[str] = []
+    monkeypatch.setattr("rich.console.Console.is_terminal", True)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("typer.confirm", asked.append)
+    assert turbosvm("resume", str(own_code)) == 2
+    assert "'strange\\u202emodels'" in asked[0]
 
 
 @pytest.mark.parametrize(
@@ -296,14 +335,50 @@ def test_linked_files_are_not_written_through(runs: dict[str, Path], tiny_data: 
     assert is_finished(runs["stopped"])
 
 
+def test_a_linked_lock_is_not_opened(runs: dict[str, Path], tiny_data: FederatedData, tmp_path: Path) -> None:
+    (tmp_path / "diary.txt").write_text("dear diary")
+    (runs["stopped"] / ".lock").unlink()
+    (runs["stopped"] / ".lock").symlink_to(tmp_path / "diary.txt")
+    with pytest.raises(TurboSVMError, match=r"\.lock' is a link; it must be a file of the run's own"):
+        reopened(runs["stopped"], tiny_data)
+    assert (tmp_path / "diary.txt").read_text() == "dear diary"
+
+
+def test_a_folder_that_is_called_like_something_half_written_stays(
+    runs: dict[str, Path], tiny_data: FederatedData
+) -> None:
+    (runs["stopped"] / ".model.safetensors.abcd_123").mkdir()
+    assert reopened(runs["stopped"], tiny_data).notes == []
+    assert (runs["stopped"] / ".model.safetensors.abcd_123").is_dir()
+
+
+@pytest.mark.parametrize("link", ["report", "report/pictures"])
+def test_a_report_is_not_written_through_a_link(
+    link: str, own_code: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ("--data", "blobs", "--model", "strange_models:Net", "--rounds", "2", "--set", "clients_per_round=3")
+    assert turbosvm("run", "fedavg", *settings, "--set", "client.epochs=2", "--out", "more") == 0
+    (more,) = Path("more").glob("*/fedavg-seed0")
+    more.rename(own_code.parent / "more")  # settings that differ make a report, not a table
+    (tmp_path / "theirs").mkdir()
+    (own_code.parent / link).parent.mkdir(exist_ok=True)
+    (own_code.parent / link).symlink_to(tmp_path / "theirs")
+    assert turbosvm("resume", str(own_code.parent), "--trust-code", "strange_models") == 1
+    assert f"{link}' is a link; the report on the runs in" in " ".join(capsys.readouterr().out.split())
+    assert not list((tmp_path / "theirs").iterdir())
+    assert is_finished(own_code)
+
+
 def test_trackers_keep_to_folders_around_the_run(
     runs: dict[str, Path], tiny_data: FederatedData, tmp_path: Path
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
     change_about(runs["stopped"], lambda about: about.update(tracked_in=str(tmp_path / "elsewhere")))
     assert reopen_run(runs["stopped"], tiny_data, tiny_net()).store == runs["stopped"].parent.resolve()
-    change_about(runs["stopped"], lambda about: about.update(tracked_in=str(tmp_path.resolve())))
-    assert reopen_run(runs["stopped"], tiny_data, tiny_net()).store == tmp_path.resolve()
+    change_about(runs["stopped"], lambda about: about.update(tracked_in=str(tmp_path / "runs")))
+    assert reopen_run(runs["stopped"], tiny_data, tiny_net()).store == (tmp_path / "runs").resolve()
+    change_about(runs["stopped"], lambda about: about.update(tracked_in="/"))
+    assert reopen_run(runs["stopped"], tiny_data, tiny_net()).store == runs["stopped"].parent.resolve()
 
 
 # What others write is read as what it must be
@@ -342,3 +417,26 @@ def test_records_of_wrong_kinds_are_done_again(
     path.write_text("".join(map(line_of, [spoilt, *others])))
     reopened(runs["stopped"], tiny_data)
     assert timeless(recorded(runs["stopped"])) == timeless(recorded(runs["finished"]))
+
+
+@pytest.mark.parametrize("content", [b"", save({"body.weight": torch.zeros(2)})], ids=["empty", "another"])
+def test_a_model_that_is_not_the_runs_is_told_of(
+    content: bytes, runs: dict[str, Path], tiny_data: FederatedData
+) -> None:
+    run = runs["finished"]
+    (run / "model.safetensors").write_bytes(content)
+    ending = unsealed((run / "ended.json").read_bytes())
+    (run / "ended.json").write_text(sealed({**ending, "model": sha256(content).hexdigest()}))
+    with pytest.raises(TurboSVMError, match=r"model\.safetensors' does not hold the run's model"):
+        package.resume(run, data=tiny_data, model=tiny_net())
+
+
+def test_a_finished_run_without_a_model_is_not_finished(runs: dict[str, Path], tiny_data: FederatedData) -> None:
+    run = runs["finished"]
+    whole = (run / "model.safetensors").read_bytes()
+    (run / "model.safetensors").unlink()
+    ending = unsealed((run / "ended.json").read_bytes())
+    (run / "ended.json").write_text(sealed({**ending, "model": None}))
+    with pytest.warns(UserWarning, match=r"ended.json' is damaged: it names no model"):
+        package.resume(run, data=tiny_data, model=tiny_net())
+    assert (run / "model.safetensors").read_bytes() == whole

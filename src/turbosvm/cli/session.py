@@ -28,7 +28,6 @@ from turbosvm.experiment.planning import (
     find_plans,
     make_folder,
     missing_runs,
-    plan_config,
     plan_runs,
     read_plan,
 )
@@ -38,8 +37,8 @@ from turbosvm.experiment.resolve import read_config
 from turbosvm.experiment.runner import run_on
 from turbosvm.experiment.sweep import data_of
 from turbosvm.files import new_folder, refuse_unwritable
-from turbosvm.models.registry import find_factory, module_of, modules_of, place_of, refuse_untrusted
-from turbosvm.report.folder import save_report
+from turbosvm.models.registry import call_of, find_factory, module_of, modules_of, place_of, refuse_untrusted
+from turbosvm.report.folder import BESIDE, TABLES, place_beside, save_report
 from turbosvm.report.groups import contests_of
 from turbosvm.report.reading import find_runs
 from turbosvm.report.records import RunRecords, read_run
@@ -47,6 +46,7 @@ from turbosvm.report.tables import summary
 from turbosvm.run_files import CONFIG
 from turbosvm.simulation import Federation
 from turbosvm.trackers.catalogue import build_trackers
+from turbosvm.visible import visible
 
 
 def carry_out(configs: list[Config], out: Path, name: str) -> None:
@@ -72,9 +72,8 @@ def go_on(folders: Sequence[Path], data: str | None = None, trust_code: Sequence
     person says so when asked, and only if the person named the run's folder, or the folder that it was planned in.
     """
     console, given = Console(), [folder for folder in folders if not folder.is_file()]  # beside runs lie tables
-    named, worst = _named(given, console)
-    trust = Trust(trust_code, named, console)
-    worst = max(worst, _plan_what_is_missing(given, data, trust, console))
+    trust = Trust(trust_code, _named(given), console)
+    worst = _plan_what_is_missing(given, data, trust, console)
     paths = find_runs(given or folders)
     if not paths:
         raise TurboSVMError(f"There are no runs in {', '.join(repr(str(folder)) for folder in folders)}.")
@@ -98,18 +97,14 @@ def go_on(folders: Sequence[Path], data: str | None = None, trust_code: Sequence
     _end_with(worst, folders, data, trust_code, console)
 
 
-def _named(given: Sequence[Path], console: Console) -> tuple[set[Path], int]:
-    """The folders that the person named: those given, and those that were planned in them; and what it ends with."""
-    named, worst = {path.resolve() for path in given}, 0
+def _named(given: Sequence[Path]) -> set[Path]:
+    """The folders that the person named: those given, and those that were planned in them."""
+    named = {path.resolve() for path in given}
     for folder in given:
-        try:
+        with suppress(TurboSVMError):  # what is wrong with a plan is said when it is carried out
             plan = read_plan(folder)
-        except TurboSVMError as error:
-            say(str(error), console)
-            worst = 1
-        else:
             named |= {(folder / name).resolve() for name in (plan.runs if plan else ())}
-    return named, worst
+    return named
 
 
 def _plan_what_is_missing(given: Sequence[Path], data: str | None, trust: "Trust", console: Console) -> int:
@@ -118,9 +113,9 @@ def _plan_what_is_missing(given: Sequence[Path], data: str | None, trust: "Trust
     for root in dict.fromkeys(plan for folder in given for plan in find_plans(folder)):
         try:
             missing = missing_runs(root)
-            for path, text in missing.items():
-                config = plan_config(path, text)
-                refuse_untrusted(config.model.name, trust.modules(path, config), f"'{path}'")
+            for path, config in missing.items():
+                allowed = trust.modules(path, config)
+                refuse_untrusted(config.model.name, config.model.options, allowed, f"'{path}'")
                 prepared = prepare_run(config, _own_data(config, data) or data_of(config.data), store=root)
                 make_folder(path, plan_of(prepared))
             if missing:
@@ -149,11 +144,19 @@ class Trust:
             return ()
         if module not in self._modules | self._asked and self._console.is_terminal and sys.stdin.isatty():
             self._asked.add(module)
-            place = place_of(module)
-            say(f"'{path}' names the model '{config.model.name}', whose code would be run.", self._console)
-            if typer.confirm(f"Run the code of module '{module}' in '{place}'?"):
+            called = call_of(config.model.name, config.model.options)
+            say(f"'{path}' names the model {called}, whose code would be run.", self._console)
+            if _confirm(f"Run the code of module '{module}' in '{place_of(module)}'?"):
                 self._modules.add(module)
         return self._modules
+
+
+def _confirm(question: str) -> bool:
+    """Ask a person, who may stop all of it with Ctrl-C."""
+    try:
+        return typer.confirm(visible(question))
+    except typer.Abort:
+        raise typer.Exit(STOPPED) from None
 
 
 def _own_data(config: Config, name: str | None) -> FederatedData | None:
@@ -163,7 +166,7 @@ def _own_data(config: Config, name: str | None) -> FederatedData | None:
 
 def _has_table(folder: Path) -> bool:
     """Whether a comparison or a sweep has made a table of all runs in a folder."""
-    report = (folder / "report" / "tables.md").exists() and folder.resolve() != Path.cwd()  # there, reports are of all
+    report = (folder / BESIDE / TABLES).exists() and folder.resolve() != Path.cwd()  # there, reports are of all
     return (folder / "table.md").exists() or report
 
 
@@ -237,12 +240,10 @@ def _go_through(
     for sentence in told:
         say(sentence, console)
     try:
-        remarks = _show_all([path for path in shown if last_record(path)], root, console)
+        _show_all([path for path in shown if last_record(path)], root, console)
     except TurboSVMError as error:  # tables or curves cannot be written; the runs are what they are
         say(str(error), console)
         return max(worst, 1)
-    for sentence in remarks:
-        say(sentence, console)
     return worst
 
 
@@ -256,8 +257,8 @@ def _introduce(prepared: Prepared, label: str, console: Console) -> None:
         say(f"{label} goes on after round {len(prepared.records)} of {prepared.config.rounds}", console)
 
 
-def _show_all(paths: Sequence[Path], root: Path, console: Console) -> list[str]:
-    """Print the table of runs, where settings differ a report's; return what the person should know of them."""
+def _show_all(paths: Sequence[Path], root: Path, console: Console) -> None:
+    """Print the table of runs, where settings differ a report's, and what the person should know of them."""
     runs: list[RunRecords] = []
     for path in paths:
         with suppress(TurboSVMError):  # what is broken has been said
@@ -266,10 +267,13 @@ def _show_all(paths: Sequence[Path], root: Path, console: Console) -> list[str]:
     algorithms = [group.algorithm for contest in contests for group in contest.groups]
     unlike = len(contests) > 1 or len(set(algorithms)) < len(algorithms)
     if not unlike and len({(run.algorithm, run.seed) for run in runs}) == len(runs):
-        show(runs, root, console)
-        return [sentence for run in runs for sentence in run.told]
-    make_report(paths, root / "report", None, None, console)
-    return []
+        try:
+            show(runs, root, console)
+        finally:
+            for sentence in (sentence for run in runs for sentence in run.told):
+                say(sentence, console)
+    else:
+        make_report(paths, place_beside(root), None, None, console)
 
 
 def _prepare(configs: list[Config], out: Path, console: Console) -> tuple[FederatedData, list[RunPlan]]:
@@ -294,7 +298,7 @@ def show(runs: list[RunRecords], root: Path, console: Console) -> None:
     """Print the table of some runs, and say where it is with the curves."""
     table = summary(runs)
     if not table.empty:
-        save_report(runs, root)
         print_table(table, console)
+        save_report(runs, root)
     what = "Records" if table.empty else "Table, curves and records"
     say(f"{what}: {root}", console)

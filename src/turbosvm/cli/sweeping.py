@@ -20,6 +20,7 @@ from turbosvm.experiment.layers import merge_layers, parse_assignments
 from turbosvm.experiment.recorded import last_record
 from turbosvm.experiment.sweep import Ended, Planned, code_of, data_of, make_ready, plan_sweep, threads_for
 from turbosvm.files import refuse_unwritable
+from turbosvm.report.folder import place_beside
 
 
 def asked_for(
@@ -80,7 +81,7 @@ def carry_out(
         if stopped:
             say("Stopped; what there is so far:", console)
         try:
-            make_report(begun, root / "report", at, None, console, quiet=search and not stopped)
+            make_report(begun, place_beside(root), at, None, console, quiet=search and not stopped)
         except TurboSVMError as error:
             if not (stopped or failed):
                 raise

@@ -50,6 +50,8 @@ def find_ending(path: Path) -> Found:
         return Found(None)
     try:
         ending = Ending.model_validate(unsealed(read_bounded(path / ENDED, MOST_BYTES)))
+        if ending.stopped is None and ending.model is None:
+            raise ValueError("it names no model, which every run that was not stopped has")
         for name, digest in ((RECORDS, ending.records), (MODEL, ending.model)):
             if _digest(path / name) != digest:
                 return Found(None, f"'{path / name}' is damaged: it is not what was written.")
@@ -63,7 +65,7 @@ def find_ending(path: Path) -> Found:
 def is_finished(path: Path) -> bool:
     """Whether a run has done all of its rounds, and all that it left is whole; what failed or is broken is not."""
     ending = find_ending(path).ending
-    return ending is not None and ending.stopped is None and ending.model is not None
+    return ending is not None and ending.stopped is None
 
 
 def _digest(path: Path) -> str | None:

@@ -180,6 +180,8 @@ def _refuse_links(path: Path) -> None:
 
 def _locked(path: Path, patience: float = PATIENCE) -> FileLock:
     """Take hold of a folder until the process lets go of it, or ends."""
+    if (path / LOCK).is_symlink():  # some locks empty the file that they open
+        raise TurboSVMError(f"'{path / LOCK}' is a link; it must be a file of the run's own.")
     lock = FileLock(path / LOCK, timeout=patience)
     with cannot_write("folder", path):
         try:

@@ -14,14 +14,19 @@ Layer = dict[str, Any]
 
 def read_yaml(file: Path, kind: str = "Config file") -> Layer:
     """Read a YAML file that holds keys and values; errors call it by its kind."""
+    return parse_settings(read_bounded(file, MOST_BYTES), f"{kind} '{file}'")
+
+
+def parse_settings(text: str | bytes, what: str) -> Layer:
+    """Read YAML that holds keys and values; errors call it so."""
     try:
-        content = parse_yaml(read_bounded(file, MOST_BYTES))
+        content = parse_yaml(text)
     except YamlError as error:
-        raise TurboSVMError(f"{kind} '{file}' is not YAML as settings are written: {error}.") from error
+        raise TurboSVMError(f"{what} is not YAML as settings are written: {error}.") from error
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise TurboSVMError(f"{kind} '{file}' must hold keys and values, not {_kind_of(content)}.")
+        raise TurboSVMError(f"{what} must hold keys and values, not {_kind_of(content)}.")
     return merge_layers([content])
 
 

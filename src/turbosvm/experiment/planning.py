@@ -12,9 +12,9 @@ from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.config import Config
 from turbosvm.experiment.folder import InUseError, RunFolder
 from turbosvm.experiment.prepared import RunPlan, name_of, write_plan
-from turbosvm.experiment.resolve import read_config
-from turbosvm.files import cannot_write, write_atomically
-from turbosvm.run_files import CONFIG, ENVIRONMENT, PLAN
+from turbosvm.experiment.resolve import parse_config
+from turbosvm.files import cannot_read, cannot_write, write_atomically
+from turbosvm.run_files import ENVIRONMENT, PLAN
 from turbosvm.seals import sealed, unsealed
 
 Name = Annotated[str, Field(pattern=r"^[^./\\\x00][^/\\\x00]*$")]
@@ -46,11 +46,13 @@ def make_folders(root: Path, plans: Mapping[Path, RunPlan]) -> None:
     _write(root, Plan(complete=False, runs=runs))
     for path, plan in plans.items():
         make_folder(path, plan)
-    _write(root, Plan(complete=True, runs=runs))
+    _write(root, Plan(complete=set(_missing(root, before)) <= announced.keys(), runs=runs))
 
 
 def make_folder(path: Path, plan: RunPlan) -> None:
     """Make the folder of a run, unless another process has come to it first."""
+    if path.is_symlink() and not (path / ENVIRONMENT).exists():
+        raise TurboSVMError(f"'{path}' is a link to what is no run's folder; nothing is written there.")
     new = not path.exists()
     with cannot_write("folder", path):
         path.mkdir(parents=True, exist_ok=True)
@@ -80,18 +82,22 @@ def read_plan(root: Path) -> Plan | None:
         raise TurboSVMError(f"Cannot read '{file}': it is damaged ({str(error).splitlines()[0]}).") from error
 
 
-def missing_runs(root: Path) -> dict[Path, str]:
+def missing_runs(root: Path) -> dict[Path, Config]:
     """The runs that were planned, but have no folder yet since the planning was cut short, with their configs."""
     plan = read_plan(root)
+    return {
+        root / name: parse_config(plan.runs[name], f"The config of '{name}' in '{root / PLAN}'")
+        for name in _missing(root, plan)
+        if plan
+    }
+
+
+def _missing(root: Path, plan: Plan | None) -> list[str]:
+    """The names of these runs."""
     if plan is None or plan.complete:
-        return {}
-    return {root / name: text for name, text in plan.runs.items() if not (root / name / ENVIRONMENT).exists()}
-
-
-def plan_config(path: Path, text: str) -> Config:
-    """Begin the folder of a run that is missing, with its config, and read that."""
-    write_atomically(path / CONFIG, text)
-    return read_config(path / CONFIG)
+        return []
+    with cannot_read(root):  # there may be names that no folder can have
+        return [name for name in plan.runs if not (root / name / ENVIRONMENT).exists()]
 
 
 def complete(root: Path) -> None:
@@ -102,7 +108,7 @@ def complete(root: Path) -> None:
 
 def find_plans(place: Path) -> list[Path]:
     """The folders in a place, at any depth, whose runs were planned together."""
-    return [Path(folder) for folder, _, files in os.walk(place) if PLAN in files]
+    return [Path(folder) for folder, below, files in os.walk(place) if PLAN in {*files, *below}]  # whatever it is
 
 
 def _free_paths(root: Path, names: Sequence[str]) -> list[Path]:

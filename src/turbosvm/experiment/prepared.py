@@ -120,7 +120,7 @@ def reopen_run(
         if what := config.difference(about.settings):
             raise TurboSVMError(f"'{path / CONFIG}' has been changed since the run was planned: {what}.")
         if module is None:
-            refuse_untrusted(config.model.name, trusted, f"'{path}'")
+            refuse_untrusted(config.model.name, config.model.options, trusted, f"'{path}'")
         prepared = prepare_run(config, data, module, trackers, _store(path, about))
         refuse_other_data(path, about.data, prepared.federation)
         return _reopened(replace(prepared, folder=folder), folder, about, retry)
@@ -172,10 +172,10 @@ def _elsewhere(prepared: Prepared, about: About) -> list[str]:
 
 
 def _store(path: Path, about: About) -> Path:
-    """Where trackers keep what several runs share: a folder around the run's, whatever its files say."""
+    """Where trackers keep what several runs share: one of the two folders around the run's, whatever its files say."""
     own = path.resolve()
     named = Path(about.tracked_in) if about.tracked_in else own.parent
-    return named if named in own.parents else own.parent
+    return named if named in own.parents[:2] else own.parent
 
 
 def is_spent(records: Sequence[Record], config: Config) -> bool:

@@ -17,7 +17,7 @@ from turbosvm.data.store import find_folder
 from turbosvm.errors import TurboSVMError, unknown
 from turbosvm.experiment.algorithm import all_options, build_algorithm, choose_rules
 from turbosvm.experiment.config import AlgorithmConfig, Config, GlyphsConfig
-from turbosvm.experiment.layers import Layer, merge_layers, named, read_yaml
+from turbosvm.experiment.layers import Layer, merge_layers, named, parse_settings, read_yaml
 from turbosvm.experiment.presets import AS_PUBLISHED, PRESETS, PUBLISHED_ROUNDS, TUNED
 from turbosvm.trackers.catalogue import check_names
 from turbosvm.values import shown
@@ -69,6 +69,11 @@ def resolve_config(
 def read_config(file: Path) -> Config:
     """Read the config that a run was saved with, which leaves nothing open."""
     return _validate(read_yaml(file))
+
+
+def parse_config(text: str, what: str) -> Config:
+    """Read the text of such a config; errors call it so."""
+    return _validate(parse_settings(text, what))
 
 
 def _published(preset: str) -> Layer:

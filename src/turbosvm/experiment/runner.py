@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load as from_safetensors
 from torch import nn
 
 from turbosvm.algorithms.catalogue import find_algorithm
 from turbosvm.bounded import read_bounded
 from turbosvm.data.federated import FederatedData
-from turbosvm.errors import TurboSVMError
+from turbosvm.errors import TurboSVMError, in_one_line
 from turbosvm.experiment.build import build_plan
 from turbosvm.experiment.checkpoints import MOST_BYTES, Checkpoints
 from turbosvm.experiment.config import Config
@@ -180,7 +181,7 @@ def _as_it_is(prepared: Prepared, ending: Ending) -> Outcome:
     assert folder is not None  # noqa: S101 (such a run has one)
     try:
         if ending.model is not None:
-            module.load_state_dict(read_model(folder.path / MODEL, ending.model))
+            _load_model(module, folder.path / MODEL, ending.model)
     finally:
         folder.release()
     records = list(prepared.records)
@@ -193,6 +194,14 @@ def read_model(path: Path, digest: str) -> Weights:
     if sha256(content).hexdigest() != digest:
         raise TurboSVMError(f"'{path}' is damaged: it is not what was written.")
     return from_safetensors(content)
+
+
+def _load_model(module: nn.Module, path: Path, digest: str) -> None:
+    """Load the model that a run has ended with; seals are no secret, so that it may be anything."""
+    try:
+        module.load_state_dict(read_model(path, digest))
+    except (SafetensorError, RuntimeError) as error:
+        raise TurboSVMError(f"'{path}' does not hold the run's model: {in_one_line(error)}.") from error
 
 
 def _save(

@@ -73,24 +73,31 @@ def modules_of(names: Iterable[str]) -> frozenset[str]:
     return frozenset(filter(None, map(module_of, names)))
 
 
-def refuse_untrusted(name: str, trusted: Collection[str], where: str) -> None:
+def call_of(name: str, options: Mapping[str, Any]) -> str:
+    """What building a model calls, and with what, for a person to judge: `yaml:unsafe_load` runs what it is given."""
+    return f"'{name}' with {dict(options)}" if options else f"'{name}'"
+
+
+def refuse_untrusted(name: str, options: Mapping[str, Any], trusted: Collection[str], where: str) -> None:
     """Refuse a model whose module nobody here has named: importing it, and building the model, runs its code."""
     module = module_of(name)
     if module is not None and module not in trusted:
         raise TurboSVMError(
-            f"{where} has the model '{name}', whose code would be run; if you know that code, resume this very folder "
-            f"with --trust-code {module} (in Python: trust_code='{module}', or model=...)."
+            f"{where} has the model {call_of(name, options)}, whose code would be run; if you know that code, resume "
+            f"this very folder with --trust-code {module} (in Python: trust_code='{module}', or model=...)."
         )
 
 
 def place_of(module: str) -> str:
-    """Where a module would be imported from, for a person to judge; nothing of it is run."""
-    _look_here()
-    top = module.partition(".")[0]
+    """Where a module would be imported from, for a person to judge; nothing of it, nor beside it, is run."""
+    before = list(sys.path)
     try:
-        found = importlib.util.find_spec(top)
+        _look_here()
+        found = importlib.util.find_spec(module.partition(".")[0])
     except (ImportError, ValueError):
         found = None
+    finally:
+        sys.path[:] = before
     if found is None:
         return "nowhere: there is no such module"
     places = list(found.submodule_search_locations or [])

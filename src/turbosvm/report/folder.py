@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from turbosvm.errors import TurboSVMError
 from turbosvm.files import write_atomically
 from turbosvm.report.curves import draw_curves, save_both, save_figure
 from turbosvm.report.groups import contests_of
@@ -21,6 +22,9 @@ from turbosvm.report.tables import markdown, summary
 
 PAGE = "index.html"
 TABLES = "tables.md"
+PICTURES = "pictures"
+BESIDE = "report"
+"""The folder of a report that lies beside its runs."""
 
 
 def save_report(runs: Sequence[RunRecords], root: Path) -> None:
@@ -31,6 +35,15 @@ def save_report(runs: Sequence[RunRecords], root: Path) -> None:
     save_figure(draw_curves(runs), root / "curves.png")
     evaluated = [run for run in runs if run.points]
     write_atomically(root / PAGE, page_of([results_of(contest) for contest in contests_of(evaluated)]))
+
+
+def place_beside(root: Path) -> Path:
+    """Where a report on the runs in a folder goes, whoever made that: never through a link into others' files."""
+    out = root / BESIDE
+    for place in (out, out / PICTURES):
+        if place.is_symlink():
+            raise TurboSVMError(f"'{place}' is a link; the report on the runs in '{root}' needs a folder of its own.")
+    return out
 
 
 def work_out(gathered: Gathered, at: int | None = None, baseline: str | None = None) -> list[Results]:
@@ -66,7 +79,7 @@ def _draw(results: Results, out: Path, name: str) -> list[Path]:
     paths = []
     for kind, figure in figures.items():
         if figure is not None:
-            paths += save_both(figure, out / "pictures" / f"{name}-{kind}")
+            paths += save_both(figure, out / PICTURES / f"{name}-{kind}")
     return paths
 
 
