@@ -16,7 +16,7 @@ check: .venv/ready
 	$(IN) ruff format --check .
 	$(IN) mypy
 	.venv/bin/python -c "from importlinter.cli import lint_imports_command as lint; lint()"
-	NO_MKDOCS_2_WARNING=1 $(IN) mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(IN) mkdocs build --strict
 
 docs: .venv/ready
 	NO_MKDOCS_2_WARNING=1 $(IN) mkdocs serve

@@ -72,7 +72,9 @@ def test_what_would_hang_or_crash_is_refused_soon(name: str, parser: Any, monkey
         ('a: "\\ud800"', r"U\+D800|escape"),
         (b"a: \xff", "it is not UTF-8: byte 3 is 0xff"),
         ("a: [", "line [12]: .*flow"),
-        ("\t- a", "line 1: "),
+        ("\t- a", "line 1: there is a tab where only spaces may stand"),
+        ("a:\r\n\tb: 1", "line 2: there is a tab where only spaces may stand"),
+        ("é: [é, @x]", "line 1: no value begins with '@'; put it in quotes if it is text"),
     ],
 )
 def test_what_settings_do_not_need_is_refused(text: str | bytes, sentence: str) -> None:

@@ -30,7 +30,7 @@ from turbosvm.experiment.prepared import plan_of, prepare_run, reopen_run
 from turbosvm.experiment.resolve import read_config, refuse_another, resolve_config
 from turbosvm.experiment.runner import Outcome, run_experiment, run_on
 from turbosvm.experiment.sweep import code_of, make_ready, plan_sweep, threads_for
-from turbosvm.models.registry import modules_of
+from turbosvm.models.registry import module_meant, modules_of
 from turbosvm.names import OWN
 from turbosvm.report.curves import draw_curves, save_figure
 from turbosvm.report.folder import place_beside, save_report, work_out, write_report
@@ -178,7 +178,7 @@ def resume(
     if isinstance(data, str | Path):
         named_before = read_config(Path(folder) / CONFIG).data
         data = build_data(named_before.model_copy(update={"name": str(data)}))
-    trusted = {trust_code} if isinstance(trust_code, str) else set(trust_code)
+    trusted = set(map(module_meant, [trust_code] if isinstance(trust_code, str) else _listed("trust_code", trust_code)))
     prepared = reopen_run(Path(folder), data, model, trusted=trusted)
     result, sentences = _result(run_on(prepared, on_record))
     for sentence in sentences:

@@ -87,8 +87,11 @@ def refuse_misfits(standing: Standing, begun: Standing, number: int) -> None:
         ),
     ]
     for what, found, expected in pairs:
-        if _forms(found) != _forms(expected):
-            raise ValueError(f"{what} do not fit the model and the algorithm")
+        old, new = _forms(found), _forms(expected)
+        if other := [name for name in {**new, **old} if old.get(name) != new.get(name)]:
+            raise ValueError(
+                f"of {what}, '{other[0]}' is {new.get(other[0], 'gone')}, it was {old.get(other[0], 'not there')}"
+            )
 
 
 def _in_order(found: Weights, like: Weights) -> Weights:
@@ -102,5 +105,5 @@ def _whole(count: Tensor) -> int:
     return int(count)
 
 
-def _forms(weights: Weights) -> dict[str, tuple[torch.dtype, torch.Size]]:
-    return {name: (value.dtype, value.shape) for name, value in weights.items()}
+def _forms(weights: Weights) -> dict[str, str]:
+    return {name: f"{list(value.shape)} of {value.dtype}" for name, value in weights.items()}

@@ -60,11 +60,10 @@ def parse_yaml(content: bytes | str) -> Any:
     """
     builder = _Builder()
     try:
-        for event in yaml.parse(_plain_text(content), Loader=_PARSER):
+        for event in yaml.parse(text := _plain_text(content), Loader=_PARSER):
             builder.take(event)
     except yaml.MarkedYAMLError as error:
-        what = " ".join(filter(None, (error.context, error.problem)))
-        raise YamlError(f"{_place(error.problem_mark)}{what}") from error
+        raise YamlError(f"{_place(error.problem_mark)}{_problem(error, text)}") from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         if isinstance(error, YamlError):
             raise
@@ -274,6 +273,17 @@ def _merged(value: Any) -> dict[str, Any]:
     for one in reversed(several):
         merged |= one
     return merged
+
+
+def _problem(error: yaml.MarkedYAMLError, text: str) -> str:
+    """What the parser says, or, where a letter cannot stand, what a person can do about it."""
+    mark = error.problem_mark
+    if mark and "cannot start any token" in str(error.problem):
+        letter = text.splitlines()[mark.line][mark.column]
+        if letter == "\t":
+            return "there is a tab where only spaces may stand"
+        return f"no value begins with '{letter}'; put it in quotes if it is text"
+    return " ".join(filter(None, (error.context, error.problem)))
 
 
 def _short(word: str) -> str:

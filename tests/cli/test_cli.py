@@ -265,8 +265,8 @@ def test_resume_looks_deep_and_takes_several_folders(tmp_path: Path, capsys: pyt
     capsys.readouterr()
     assert turbosvm("resume", str(runs["one"]), str(runs["two"].parent), *TRUST) == 0
     shown = capsys.readouterr().out
-    assert shown.count("There is no checkpoint to go on from; it began again with its first round.") == 2
-    assert shown.index("no checkpoint to go on from") < shown.index("round 1/2")
+    assert shown.count("No checkpoint is left to go on from; it began again with its first round.") == 2
+    assert shown.index("No checkpoint is left to go on from") < shown.index("round 1/2")
     assert [is_finished(runs[name]) for name in ("one", "two", "three")] == [True, True, False]
     assert turbosvm("resume", "all", *TRUST) == 1  # nobody has named what is only found somewhere below
     assert "has the model 'own_cli_models:Net', whose code would be run" in capsys.readouterr().out

@@ -94,7 +94,7 @@ def test_names_of_data_cannot_leave_the_folder(tmp_path: Path) -> None:
         (("begun",), "None of the 1 runs in 'begun' came as far as an evaluation."),
         (
             ("broken",),
-            "'broken' is not a run's folder: line 1 of records.jsonl is not what was written",
+            "'broken' cannot be reported on: line 1 of records.jsonl is not what was written",
         ),
         (("runs", "--out", "runs/fedavg-seed0/config.yaml"), "Cannot write file 'runs/fedavg-seed0/config.yaml/"),
     ],
@@ -121,7 +121,7 @@ def test_what_was_noted_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert turbosvm("report", "runs") == 0
     shown = capsys.readouterr().out
     assert (
-        "Left out: 'runs/turbosvm-seed1' is not a run's folder: line 1 of records.jsonl is not what was written"
+        "Left out: 'runs/turbosvm-seed1' cannot be reported on: line 1 of records.jsonl is not what was written"
         in shown
     )
     assert "fedavg seed 1: the last line of its records was cut off and is left out." in shown

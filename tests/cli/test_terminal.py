@@ -1,5 +1,6 @@
 """What a person sees, whatever the names are that are shown."""
 
+import warnings
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -11,9 +12,9 @@ from rich.text import Text
 
 from tests.conftest import turbosvm
 from tests.report.makers import ENVIRONMENT, config_of, end_run, write_run
+from turbosvm import visible
 from turbosvm.cli.progress import RoundsDisplay, making, share_of
 from turbosvm.cli.terminal import print_cells, print_table, say
-from turbosvm.seals import sealed
 
 STEERING = "\x1b[31mx\x1b]0;t\x07\x9b2J\u202e\r[bold]{y}"
 SHOWN = "\\x1b[31mx\\x1b]0;t\\x07\\x9b2J\\u202e\\r[bold]{y}"
@@ -72,18 +73,27 @@ def test_an_accuracy_stands_with_its_own_round() -> None:
     ]
 
 
+def test_own_warnings_are_sentences_and_those_of_others_say_where_they_are_from(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
+    assert turbosvm("--version") == 0
+    assert warnings.formatwarning(STEERING, UserWarning, visible.__file__, 3) == f"Warning: {SHOWN}\n"
+    assert warnings.formatwarning("x", UserWarning, "their/own.py", 3) == "their/own.py:3: UserWarning: x\n"
+
+
 def test_a_report_shows_names_and_folders_so_that_they_do_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for seed in range(2):
         config = config_of("=1+1\u202e", data="(own) \u2066[bold]x", seed=seed)
-        folder = write_run(tmp_path / "runs" / f"{seed}\x1b[2J\udc80", config, [0.5])
-        (folder / "environment.json").write_text(sealed({**ENVIRONMENT, "commit": "-\x1b", "device": "@x"}))
+        about = {**ENVIRONMENT, "commit": "-\x1b", "device": "@x"}
+        folder = write_run(tmp_path / "runs" / f"{seed}\x1b[2J\udc80", config, [0.5], about)
         end_run(folder, "\x1b]0;title\x07")
     write_run(tmp_path / "runs" / "bad\x1b\n\udcff", config_of(), [0.5]).joinpath("records.jsonl").write_text("\x1b\n")
     assert turbosvm("report", "runs") == 0
     shown = capsys.readouterr().out
-    assert "Left out: 'runs/bad\\x1b\\n\\udcff' is not a run's folder" in shown
+    assert "Left out: 'runs/bad\\x1b\\n\\udcff' cannot be reported on" in shown
     assert "=1+1\\u202e" in shown
     assert all(letter.isprintable() or letter == "\n" for letter in shown)
     for name in ("tables.md", "tables.tex", "tables.csv", "runs.csv", "index.html"):
@@ -92,4 +102,4 @@ def test_a_report_shows_names_and_folders_so_that_they_do_nothing(
     row = pd.read_csv("report/runs.csv").iloc[0]
     assert (row["algorithm"], row["commit"], row["device"]) == ("'=1+1\\u202e", "'-\\x1b", "'@x")
     assert turbosvm("report", "runs/bad\x1b\n\udcff") == 2
-    assert capsys.readouterr().err.startswith("Error: 'runs/bad\\x1b\\n\\udcff' is not a run's folder")
+    assert capsys.readouterr().err.startswith("Error: 'runs/bad\\x1b\\n\\udcff' cannot be reported on")

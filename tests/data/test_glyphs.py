@@ -224,6 +224,20 @@ def test_a_damaged_set_is_told_of_and_made_again(file: str, damage: str, cache: 
     assert not [path.name for path in cache.iterdir() if path.name.endswith((".anew", ".aside"))]
 
 
+@pytest.mark.parametrize("damaged", [True, False])
+def test_where_nothing_can_be_written_nothing_is_made_and_the_damage_is_told_of(
+    damaged: bool, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if damaged:
+        load(SMALL)
+        (glyphs.cached_at(SMALL) / "labels.npy").write_bytes(b"")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(glyphs, "_make", lambda *_: pytest.fail("samples were made"))
+    told = r"labels\.npy is damaged: .*, and it cannot be made again: " if damaged else "^"
+    with pytest.raises(TurboSVMError, match=f"{told}Cannot write folder '{cache}': nothing can be written in"):
+        load(SMALL)
+
+
 def test_a_damaged_set_is_made_again_once_by_many(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = load(SMALL).digest
     (glyphs.cached_at(SMALL) / "labels.npy").write_bytes(b"")

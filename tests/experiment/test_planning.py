@@ -258,7 +258,7 @@ def test_what_killed_processes_left_is_removed(tiny_data: FederatedData, tmp_pat
     for path in (*left, *theirs):
         path.write_text("half")
     (run / "model.safetensors").unlink()
-    with pytest.warns(UserWarning, match="is damaged"):
+    with pytest.warns(UserWarning, match="is missing, though the run has ended"):
         package.resume(run, data=tiny_data, model=tiny_net())
     assert not [path for path in left[:-1] if path.exists()]
     assert all(path.exists() for path in theirs)

@@ -169,12 +169,13 @@ def test_a_damaged_model_is_not_a_finished_runs(kind: str, runs: dict[str, Path]
     assert is_finished(run)
     spoil_model(kind, run / "model.safetensors")
     assert not is_finished(run)
-    assert "model.safetensors' is damaged" in str(find_ending(run).damage)
+    what = "missing, though the run has ended" if kind == "missing" else "damaged: it is not what was written"
+    assert f"model.safetensors' is {what}" in str(find_ending(run).damage)
     if kind == "a folder":
         with pytest.raises(TurboSVMError, match="is a folder, where the run has a file"):
             package.resume(run, data=tiny_data, model=tiny_net())
         return
-    with pytest.warns(UserWarning, match="model.safetensors' is damaged: it is not what was written"):
+    with pytest.warns(UserWarning, match=f"model.safetensors' is {what}"):
         package.resume(run, data=tiny_data, model=tiny_net())
     assert (run / "model.safetensors").read_bytes() == whole
     assert is_finished(run)
@@ -214,7 +215,7 @@ def test_no_module_is_imported_that_nobody_named(own_code: Path, capsys: pytest.
 
 
 def test_from_python_a_module_is_trusted_by_its_name(own_code: Path) -> None:
-    with pytest.warns(UserWarning, match="is damaged"):
+    with pytest.warns(UserWarning, match="is missing, though the run has ended"):
         package.resume(own_code, trust_code="strange_models")
     assert Path("imported").exists()
 
@@ -272,6 +273,7 @@ def test_the_person_is_told_what_would_be_called_and_with_what(
 
 def test_a_name_cannot_steer_the_terminal_in_the_question(own_code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     set_in(own_code, "model.name", "strange\u202emodels:Net", agreed=True)
+    Path("strange\u202emodels.py").touch()
     asked: list[str] = []
     monkeypatch.setattr("rich.console.Console.is_terminal", True)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
@@ -440,3 +442,42 @@ def test_a_finished_run_without_a_model_is_not_finished(runs: dict[str, Path], t
     with pytest.warns(UserWarning, match=r"ended.json' is damaged: it names no model"):
         package.resume(run, data=tiny_data, model=tiny_net())
     assert (run / "model.safetensors").read_bytes() == whole
+
+
+# Code of one's own that has changed
+
+
+def test_other_code_is_told_of_and_checkpoints_that_do_not_fit_it_are_kept(
+    own_code: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modules = __import__("sys").modules
+    resume = ("resume", str(own_code), "--trust-code", "strange_models:Net")  # as models are named
+    code = Path("strange_models.py").read_text()
+    Path("strange_models.py").write_text(code.replace(".relu()", ".tanh()"))
+    assert turbosvm(*resume) == 0
+    assert "The code of module 'strange_models' has changed since the run began" in capsys.readouterr().out
+    (own_code / "model.safetensors").unlink()
+    before = {path: path.read_bytes() for path in own_code.rglob("*") if path.is_file()}
+    Path("strange_models.py").write_text(code.replace("5", "6"))
+    monkeypatch.delitem(modules, "strange_models")
+    assert turbosvm(*resume) == 2
+    shown = capsys.readouterr().err
+    assert "is of another model or algorithm than is there now: of parameters, 'body.weight' is [6, 4]" in shown
+    assert "it was [5, 4]" in shown
+    assert {path: path.read_bytes() for path in own_code.rglob("*") if path.is_file()} == before
+
+
+def test_trust_in_vain_is_explained(own_code: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert turbosvm("resume", "all", "--trust-code", "strange_models") == 2
+    assert "--trust-code counts for folders that you name: name 'all/" in capsys.readouterr().out
+
+
+def test_a_finished_run_that_says_something_else_than_before_is_not_passed_over(
+    runs: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    set_in(runs["finished"], "client.epochs", 3)
+    assert turbosvm("resume", str(runs["finished"])) == 2
+    assert "client.epochs is 3, it was 1" in capsys.readouterr().err
+    (runs["another"] / "environment.json").unlink()
+    assert turbosvm("resume", str(runs["another"])) == 2
+    assert "there is no environment.json in it" in capsys.readouterr().err

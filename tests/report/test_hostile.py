@@ -168,7 +168,7 @@ def test_no_folder_is_the_end_of_a_report_on_others(tmp_path: Path, record_prope
     assert time.perf_counter() - began < 60
     assert tables == wanted
     for place, what in enumerate(HOSTILE):
-        told = [note for note in notes if f"/{place:03}-end' is not a run's folder: " in note]
+        told = [note for note in notes if f"/{place:03}-end' cannot be reported on: " in note]
         assert len(told) == 1, what
         assert told[0].startswith("Left out: '")
         assert told[0].isprintable()
@@ -210,7 +210,7 @@ def test_whatever_else_befalls_a_folder_it_is_named(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("turbosvm.report.records.check_config", fail)
     gathered = gather([tmp_path])
     assert [run.seed for run in gathered.runs] == [0]
-    assert gathered.notes == (f"Left out: '{tmp_path}/b' is not a run's folder: RecursionError: too deep.",)
+    assert gathered.notes == (f"Left out: '{tmp_path}/b' cannot be reported on: RecursionError: too deep.",)
 
 
 def test_odd_but_harmless_runs_are_reported_on(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_a_broken_run_is_refused_alone_and_left_out_among_others(
     (broken / name).write_text(content)
     with pytest.raises(TurboSVMError) as refused:
         gather([broken])
-    assert str(refused.value).startswith(f"'{broken}' is not a run's folder: ")
+    assert str(refused.value).startswith(f"'{broken}' cannot be reported on: ")
     assert sentence in str(refused.value)
     write_run(tmp_path / "whole", config_of(), [0.5, 0.6])
     gathered = gather([tmp_path])
@@ -118,7 +118,7 @@ def test_a_broken_run_is_refused_alone_and_left_out_among_others(
 def test_a_run_without_records_is_left_out(tmp_path: Path) -> None:
     write_run(tmp_path / "whole", config_of(), [0.5])
     (write_run(tmp_path / "begun", config_of(seed=1), [0.5]) / "records.jsonl").unlink()
-    assert "begun' is not a run's folder" in gather([tmp_path]).notes[0]
+    assert "begun' cannot be reported on" in gather([tmp_path]).notes[0]
 
 
 def test_records_that_lost_their_end_after_the_run_ended_are_noticed(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_run_whose_environment_is_damaged_is_left_out(content: str | None, sen
         (folder / "environment.json").write_text(content)
     with pytest.raises(TurboSVMError) as refused:
         read_run(folder)
-    assert str(refused.value).startswith(f"'{folder}' is not a run's folder: {sentence.format(folder)}"[:-1])
+    assert str(refused.value).startswith(f"'{folder}' cannot be reported on: {sentence.format(folder)}"[:-1])
 
 
 def test_the_only_line_of_a_seed_is_found_wherever_it_stands(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_curves_show_each_algorithm_once_with_the_mean_over_seeds() -> None:
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TurboSVMError, match="is not a run's folder"):
+    with pytest.raises(TurboSVMError, match="cannot be reported on"):
         read_run(tmp_path)
 
 

@@ -2,6 +2,8 @@
 
 import signal
 import sys
+import warnings
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -9,6 +11,7 @@ import typer
 from turbosvm.cli import algorithms, compare, data, prepare, report, reproduce, resume, run, sweep, tune
 from turbosvm.errors import TurboSVMError
 from turbosvm.version import __version__
+from turbosvm.visible import visible
 
 app = typer.Typer(
     name="turbosvm",
@@ -48,9 +51,22 @@ def _interrupt(*_: Any) -> None:
     raise KeyboardInterrupt
 
 
+def _format_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """Show the package's own warnings as sentences; those of others say where they come from."""
+    if Path(__file__).parents[1] in Path(filename).parents:
+        return f"Warning: {visible(str(message))}\n"
+    return _format_others_warning(message, category, filename, lineno, line)
+
+
+_format_others_warning = warnings.formatwarning
+
+
 def main() -> None:
     """Run the command line; SIGTERM, by which clusters and containers end processes, does what Ctrl-C does."""
     signal.signal(signal.SIGTERM, _interrupt)
+    warnings.formatwarning = _format_warning
     try:
         app()
     except TurboSVMError as error:

@@ -26,18 +26,27 @@ from turbosvm.experiment.ending import is_finished
 from turbosvm.experiment.planning import (
     complete,
     find_plans,
+    gone_runs,
     make_folder,
     missing_runs,
     plan_runs,
     read_plan,
 )
-from turbosvm.experiment.prepared import Prepared, RunPlan, plan_of, prepare_run, reopen_run
+from turbosvm.experiment.prepared import Prepared, RunPlan, is_done, plan_of, prepare_run, reopen_run
 from turbosvm.experiment.recorded import last_record
 from turbosvm.experiment.resolve import read_config
 from turbosvm.experiment.runner import run_on
 from turbosvm.experiment.sweep import data_of
 from turbosvm.files import new_folder, refuse_unwritable
-from turbosvm.models.registry import call_of, find_factory, module_of, modules_of, place_of, refuse_untrusted
+from turbosvm.models.registry import (
+    call_of,
+    find_factory,
+    module_meant,
+    module_of,
+    modules_of,
+    place_of,
+    refuse_untrusted,
+)
 from turbosvm.report.folder import BESIDE, TABLES, place_beside, save_report
 from turbosvm.report.groups import contests_of
 from turbosvm.report.reading import find_runs
@@ -86,7 +95,7 @@ def go_on(folders: Sequence[Path], data: str | None = None, trust_code: Sequence
             continue
         roots.setdefault(path if path in given and not _has_table(path.parent) else path.parent, {})[path] = config
     for root, runs in roots.items():
-        if len(roots) > 1 and all(map(is_finished, runs)):
+        if len(roots) > 1 and all(map(is_done, runs)):
             say(f"{root}: finished before", console)
             continue
         in_order = dict(sorted(runs.items(), key=lambda run: ((run[0] / CONFIG).stat().st_mtime_ns, run[0])))
@@ -113,6 +122,8 @@ def _plan_what_is_missing(given: Sequence[Path], data: str | None, trust: "Trust
     for root in dict.fromkeys(plan for folder in given for plan in find_plans(folder)):
         try:
             missing = missing_runs(root)
+            for path in gone_runs(root):
+                say(f"'{path}' was planned, and its folder is gone; it is not begun again.", console)
             for path, config in missing.items():
                 allowed = trust.modules(path, config)
                 refuse_untrusted(config.model.name, config.model.options, allowed, f"'{path}'")
@@ -132,7 +143,7 @@ class Trust:
     """Whose code may be run: that of modules which the person names, beforehand or when asked."""
 
     def __init__(self, modules: Iterable[str], named: Collection[Path], console: Console) -> None:
-        self._modules, self._named, self._console = set(modules), named, console
+        self._modules, self._named, self._console = set(map(module_meant, modules)), named, console
         self._asked: set[str] = set()
 
     def modules(self, path: Path, config: Config) -> Collection[str]:
@@ -141,13 +152,22 @@ class Trust:
         if module is None:
             return ()
         if path.resolve() not in self._named:
+            if module in self._modules:
+                say(
+                    f"--trust-code counts for folders that you name: name '{path}', or the one it was planned in.",
+                    self._console,
+                )
             return ()
         if module not in self._modules | self._asked and self._console.is_terminal and sys.stdin.isatty():
             self._asked.add(module)
-            called = call_of(config.model.name, config.model.options)
+            called, place = call_of(config.model.name, config.model.options), place_of(module)
+            if place is None:
+                raise TurboSVMError(f"'{path}' has the model {called}, and there is no module '{module}' here.")
             say(f"'{path}' names the model {called}, whose code would be run.", self._console)
-            if _confirm(f"Run the code of module '{module}' in '{place_of(module)}'?"):
+            if _confirm(f"Run the code of module '{module}' in '{place}'?"):
                 self._modules.add(module)
+            else:
+                raise TurboSVMError(f"'{path}' is not gone on with.")
         return self._modules
 
 
@@ -206,14 +226,19 @@ def _go_through(
     """Carry out planned or unfinished runs one after another; return what the command ends with so far."""
     labels, worst = run_labels(runs), 0
     told, seen = list[str](), set[str]()
-    finished = [path for path in runs if is_finished(path)]
+    finished = [path for path in runs if is_done(path)]
     if finished:
         who = labels[finished[0]] if len(finished) == 1 else f"{len(finished)} runs"
         say(f"{who}: finished before", console)
-    allowed = {path: trusted(path, config) for path, config in runs.items() if path not in finished}
+    allowed: dict[Path, Collection[str]] = {}
+    for path, config in runs.items():
+        try:
+            allowed[path] = () if path in finished else trusted(path, config)
+        except TurboSVMError as error:
+            worst = _put_up_with(error, max(among, len(runs)), console)
     with RoundsDisplay({labels[path]: config.rounds for path, config in runs.items()}, console) as display:
         for path, label in labels.items():
-            if path in finished:
+            if path in finished or path not in allowed:
                 display.pass_over(label)
                 continue
             try:

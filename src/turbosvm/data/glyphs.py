@@ -23,7 +23,7 @@ from turbosvm.data.glyph_drawing import SIDE, draw
 from turbosvm.data.glyph_faces import CHARACTERS, atlas
 from turbosvm.data.glyph_styles import Stream, draw_count, draw_hands, draw_labels, draw_own
 from turbosvm.errors import TurboSVMError
-from turbosvm.files import cannot_write, remove
+from turbosvm.files import cannot_write, refuse_unwritable, remove
 
 __all__ = ["CHARACTERS", "FULL_SIZE", "GlyphOptions", "load", "sample_count", "writer"]
 
@@ -90,8 +90,14 @@ def load(options: GlyphOptions, on_progress: Callable[[int, int], None] | None =
     if os.path.lexists(folder):
         try:
             return store.load(folder)
-        except TurboSVMError:
-            return _make_again(options, folder, on_progress)
+        except TurboSVMError as error:
+            why = str(error).partition("; ")[0]
+        try:
+            refuse_unwritable(folder.parent)
+        except TurboSVMError as error:
+            raise TurboSVMError(f"{why}, and it cannot be made again: {error}") from error
+        return _make_again(options, folder, on_progress)
+    refuse_unwritable(folder.parent)
     _save(options, folder, on_progress)
     return store.load(folder)
 

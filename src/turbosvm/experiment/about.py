@@ -11,6 +11,7 @@ from turbosvm.clients.engine import choose_engine
 from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.config import Config
 from turbosvm.experiment.environment import describe_environment
+from turbosvm.models.registry import code_digest
 from turbosvm.precision import choose_precision
 from turbosvm.run_files import ENVIRONMENT
 from turbosvm.seals import sealed, unsealed
@@ -28,6 +29,8 @@ class About(BaseModel):
     """As `describe_data` says it."""
     tracked_in: str | None = None
     """Where trackers keep what several runs share."""
+    code: str | None = None
+    """The digest of the module that a model of one's own came from when the run began."""
     resumed: list[dict[str, Any]] = []
     """When it went on, and on what."""
 
@@ -42,6 +45,7 @@ def about_of(config: Config, federation: Federation, tracked_in: Path | None) ->
         **surroundings(config, federation),
         "data": describe_data(federation),
         "settings": config.identity,
+        "code": code_digest(config.model.name),
         "tracked_in": str(tracked_in.resolve()) if tracked_in else None,
     }
     return About.model_validate(content)

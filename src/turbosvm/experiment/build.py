@@ -33,6 +33,8 @@ def build_data(config: DataConfig, on_progress: Progress | None = None) -> Feder
 def _whole_data(config: DataConfig, on_progress: Progress | None) -> FederatedData:
     if config.name == "glyphs" and config.glyphs is not None:
         return glyphs.load(glyphs.GlyphOptions(**config.glyphs.model_dump()), on_progress)
+    if config.name == "glyphs":
+        raise TurboSVMError("The run was begun on other data than the built-in glyphs.")
     if folder := store.find_folder(config.name):
         return store.load(folder)
     if config.name in PRESETS:

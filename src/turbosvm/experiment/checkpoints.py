@@ -147,7 +147,7 @@ class Checkpoints:
             begun: where the run stood before its first round, which says what its numbers are called and shaped like.
 
         Raises:
-            TurboSVMError: a checkpoint is another run's.
+            AnotherRunError: a checkpoint is another run's, or another model's.
         """
         notes: list[str] = []
         ahead = 0
@@ -164,10 +164,10 @@ class Checkpoints:
                 run = self._load(about.run)
                 clients = {client: self._load(entry) for client, entry in about.clients.items()}
                 standing = unpack(run, clients, begun)
-                refuse_misfits(standing, begun, about.round)
             except _DAMAGES as error:
                 notes.append(f"The checkpoint '{path}' is damaged ({in_one_line(error)}); it is passed over.")
             else:
+                _refuse_misfits(path, standing, begun, about.round)
                 stamps = standing.memory.stamps
                 self._known = {client: (stamp, about.clients[client]) for client, stamp in stamps.items()}
                 self._round = standing.round
@@ -233,6 +233,17 @@ def _remove_all_but(needed: Collection[str], folder: Path) -> None:
 
 class AnotherRunError(TurboSVMError):
     """A checkpoint is not of the run in whose folder it lies."""
+
+
+def _refuse_misfits(path: Path, standing: Standing, begun: Standing, number: int) -> None:
+    """Refuse numbers that are what was written, but do not fit: to begin again would throw them away."""
+    try:
+        refuse_misfits(standing, begun, number)
+    except ValueError as error:
+        raise AnotherRunError(
+            f"The checkpoint '{path}' is of another model or algorithm than is there now: {error}. "
+            "Put the old code back, or begin a new run."
+        ) from error
 
 
 def _cut_off(recorded: int, ahead: int) -> list[str]:

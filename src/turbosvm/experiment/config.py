@@ -5,7 +5,8 @@ Keys, types, ranges and defaults stand here; `resolve.py` puts a config together
 
 import json
 from hashlib import sha256
-from typing import Annotated, Any, Literal, get_args
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
@@ -31,7 +32,7 @@ class Section(BaseModel):
     def _as_it_reads(cls, value: Any, info: ValidationInfo) -> Any:
         """Keep flags and text from becoming numbers, and let a whole number be a name, as of a layer."""
         kind = cls.model_fields[str(info.field_name)].annotation
-        kinds = get_args(kind) or (kind,)
+        kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
         if (int in kinds or float in kinds) and isinstance(value, bool | str):
             raise PydanticCustomError("no_number", "a valid number" if float in kinds else "a valid integer")
         if str in kinds and isinstance(value, bool | float):

@@ -54,7 +54,9 @@ def find_ending(path: Path) -> Found:
             raise ValueError("it names no model, which every run that was not stopped has")
         for name, digest in ((RECORDS, ending.records), (MODEL, ending.model)):
             if _digest(path / name) != digest:
-                return Found(None, f"'{path / name}' is damaged: it is not what was written.")
+                there = os.path.lexists(path / name)
+                what = "damaged: it is not what was written" if there else "missing, though the run has ended"
+                return Found(None, f"'{path / name}' is {what}.")
     except TurboSVMError as error:
         return Found(None, str(error))
     except (ValueError, ValidationError) as error:

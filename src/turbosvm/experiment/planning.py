@@ -100,6 +100,12 @@ def _missing(root: Path, plan: Plan | None) -> list[str]:
         return [name for name in plan.runs if not (root / name / ENVIRONMENT).exists()]
 
 
+def gone_runs(root: Path) -> list[Path]:
+    """The runs that had a folder once, and have none any more."""
+    plan = read_plan(root)
+    return [root / name for name in (plan.runs if plan and plan.complete else ()) if not (root / name).exists()]
+
+
 def complete(root: Path) -> None:
     """Say that no run of a plan is missing any more."""
     if plan := read_plan(root):

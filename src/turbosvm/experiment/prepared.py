@@ -22,7 +22,7 @@ from turbosvm.experiment.folder import RunFolder
 from turbosvm.experiment.recorded import Record, recorded
 from turbosvm.experiment.resolve import read_config
 from turbosvm.models.copies import copy_of
-from turbosvm.models.registry import refuse_untrusted
+from turbosvm.models.registry import code_digest, module_of, refuse_untrusted
 from turbosvm.names import CHANGES_NO_BIT
 from turbosvm.run_files import CONFIG, ENVIRONMENT, RECORDS
 from turbosvm.simulation import Federation, Standing, begin
@@ -144,9 +144,9 @@ def _reopened(prepared: Prepared, folder: RunFolder, about: About, retry: bool) 
     if damage:
         notes.insert(0, damage)
     if standing is None and (records or notes):
-        notes.append("There is no checkpoint to go on from; it began again with its first round.")
+        notes.append("No checkpoint is left to go on from; it began again with its first round.")
     done = standing.round if standing else 0
-    notes += _elsewhere(prepared, about) if done else []
+    notes += [*_elsewhere(prepared, about), *_changed_code(config, about)] if done else []
     if folder.begun and done < config.rounds:
         again = {"after_round": done, **describe_environment(prepared.device)}
         about = about.model_copy(update={"resumed": [*about.resumed, again]})
@@ -171,11 +171,28 @@ def _elsewhere(prepared: Prepared, about: About) -> list[str]:
     return [f"It goes on with {told}; the last bits of its numbers may be others."] if keys else []
 
 
+def _changed_code(config: Config, about: About) -> list[str]:
+    """What to say where the code of a model of one's own is not what the run began with."""
+    now = code_digest(config.model.name)
+    told = (
+        f"The code of module '{module_of(config.model.name)}' has changed since the run began: rounds before and after "
+    )
+    return [f"{told}this one may be of two models."] if about.code and now != about.code else []
+
+
 def _store(path: Path, about: About) -> Path:
     """Where trackers keep what several runs share: one of the two folders around the run's, whatever its files say."""
     own = path.resolve()
     named = Path(about.tracked_in) if about.tracked_in else own.parent
     return named if named in own.parents[:2] else own.parent
+
+
+def is_done(path: Path) -> bool:
+    """Whether a run is finished, and its folder says the same of it as when it was planned."""
+    try:
+        return is_finished(path) and read_config(path / CONFIG).difference(read_about(path).settings) is None
+    except TurboSVMError:
+        return False
 
 
 def is_spent(records: Sequence[Record], config: Config) -> bool:

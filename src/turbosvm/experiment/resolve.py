@@ -16,7 +16,7 @@ from turbosvm.cores import usable_cores
 from turbosvm.data.store import find_folder
 from turbosvm.errors import TurboSVMError, unknown
 from turbosvm.experiment.algorithm import all_options, build_algorithm, choose_rules
-from turbosvm.experiment.config import AlgorithmConfig, Config, GlyphsConfig
+from turbosvm.experiment.config import AlgorithmConfig, Config, GlyphsConfig, Section
 from turbosvm.experiment.layers import Layer, merge_layers, named, parse_settings, read_yaml
 from turbosvm.experiment.presets import AS_PUBLISHED, PRESETS, PUBLISHED_ROUNDS, TUNED
 from turbosvm.trackers.catalogue import check_names
@@ -165,17 +165,37 @@ def _explain(error: ValidationError) -> TurboSVMError:
     """Say the first of pydantic's complaints in one sentence."""
     first = error.errors()[0]
     place = [str(part) for part in first["loc"]]
-    if first["type"] == "extra_forbidden" and len(place) == 1 and place[0] in PARTS:
-        return TurboSVMError(f"Config key '{place[0]}' is not there; did you mean 'algorithm.{place[0]}'?")
     if first["type"] == "extra_forbidden":
         inside = ".".join(place[:-1])
-        if not inside:
-            return unknown("config key", place[-1], _keys([]), guesses=CATALOGUE)
-        return unknown("config key", place[-1], _keys(place[:-1]), inside=inside)
+        if inside:
+            return unknown("config key", place[-1], _keys(place[:-1]), inside=inside)
+        if meant := _elsewhere(place[0]):
+            return TurboSVMError(f"Config key '{place[0]}' is not there; did you mean {' or '.join(meant)}?")
+        return unknown("config key", place[0], _keys([]), guesses=CATALOGUE)
     if first["type"] == "invalid_key":
         return TurboSVMError(f"Config key {shown(first['input'])} is not a name.")
     what = first["msg"].removeprefix("Input should be ")
-    return TurboSVMError(f"Config key '{'.'.join(place)}' is {shown(first['input'])}; it must be {what}.")
+    if first["type"] in ("model_type", "dict_type"):
+        what = "a name, or keys and values" if place in _named_sections() else "keys and values"
+    given = "empty" if first["input"] is None else shown(first["input"])
+    return TurboSVMError(f"Config key '{'.'.join(place)}' is {given}; it must be {what}.")
+
+
+def _elsewhere(key: str) -> list[str]:
+    """The keys of that name which the config has further down, in quotes."""
+    return [f"'{'.'.join([*place, key])}'" for place in _sections() if key in _keys(place)]
+
+
+def _named_sections() -> list[list[str]]:
+    """The sections that a name alone can stand for."""
+    return [place for place in _sections() if "name" in _keys(place)]
+
+
+def _sections() -> list[list[str]]:
+    """The places of the config that hold keys of their own."""
+    kinds = {name: field.annotation for name, field in Config.model_fields.items()}
+    own = [[name] for name, kind in kinds.items() if isinstance(kind, type) and issubclass(kind, Section)]
+    return [*own, ["data", "glyphs"]]
 
 
 def _keys(place: list[str]) -> Iterable[str]:

@@ -24,6 +24,7 @@ from turbosvm.experiment.planning import make_folders
 from turbosvm.experiment.prepared import (
     RunPlan,
     adopt,
+    is_done,
     is_spent,
     name_of,
     plan_of,
@@ -77,7 +78,7 @@ class Planned:
     @property
     def done(self) -> bool:
         """Whether there is nothing left to do."""
-        return is_finished(self.path)
+        return is_done(self.path)
 
 
 class Ended(NamedTuple):

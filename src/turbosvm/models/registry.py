@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 
 from turbosvm.errors import TurboSVMError, in_one_line, unknown
+from turbosvm.files import sha256_of
 from turbosvm.models.celeba import CelebaCNN
 from turbosvm.models.femnist import FemnistCNN
 from turbosvm.models.initialise import build_from_stream
@@ -68,6 +69,11 @@ def module_of(name: str) -> str | None:
     return name.partition(":")[0] if ":" in name and name not in MODELS else None
 
 
+def module_meant(name: str) -> str:
+    """The module that a person means who trusts `my_models`, or says it as models are named: `my_models:Net`."""
+    return name.partition(":")[0]
+
+
 def modules_of(names: Iterable[str]) -> frozenset[str]:
     """The modules that these models come from."""
     return frozenset(filter(None, map(module_of, names)))
@@ -88,7 +94,14 @@ def refuse_untrusted(name: str, options: Mapping[str, Any], trusted: Collection[
         )
 
 
-def place_of(module: str) -> str:
+def code_digest(name: str) -> str | None:
+    """The SHA-256 of the file that a model of one's own was imported from; None where there is no such."""
+    module = module_of(name)
+    file = getattr(sys.modules.get(module or ""), "__file__", None)
+    return sha256_of(Path(file)) if file and Path(file).is_file() else None
+
+
+def place_of(module: str) -> str | None:
     """Where a module would be imported from, for a person to judge; nothing of it, nor beside it, is run."""
     before = list(sys.path)
     try:
@@ -99,7 +112,7 @@ def place_of(module: str) -> str:
     finally:
         sys.path[:] = before
     if found is None:
-        return "nowhere: there is no such module"
+        return None
     places = list(found.submodule_search_locations or [])
     return str(places[0] if places else found.origin)
 

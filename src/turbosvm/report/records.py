@@ -151,13 +151,15 @@ def read_run(folder: Path) -> RunRecords:
     """Read a run's folder, finished or not; a last line that a crash has cut off is left out, with a remark.
 
     Raises:
-        TurboSVMError: it is not a run's folder, or any of its files is damaged.
+        TurboSVMError: it is not a run's folder, the run has not begun, or any of its files is damaged.
     """
     try:
         config = _parse_config(read_bounded(folder / CONFIG, MOST_BYTES))
         check_config(config)
         has_ended = os.path.lexists(folder / ENDED)  # asked before the records, which are complete once it is there
         ending = _read_sealed(folder / ENDED, check_ending) if has_ended else None
+        if not has_ended and not os.path.lexists(folder / RECORDS):
+            raise ValueError("it has not begun")
         records = read_bounded(folder / RECORDS)
         columns, cut = read_columns(records)
         if ending and ending["records"] != sha256(records).hexdigest():
@@ -183,7 +185,7 @@ def read_run(folder: Path) -> RunRecords:
 
 
 def _no_run(folder: Path, reason: str) -> TurboSVMError:
-    return TurboSVMError(f"'{folder}' is not a run's folder: {' '.join(reason.split()).rstrip('.')}.")
+    return TurboSVMError(f"'{folder}' cannot be reported on: {' '.join(reason.split()).rstrip('.')}.")
 
 
 def data_name(config: Mapping[str, Any]) -> str:
