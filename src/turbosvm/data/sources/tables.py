@@ -61,7 +61,8 @@ def _column_names(file: Path) -> list[str]:
         if file.suffix == ".npz":
             with np.load(stream, allow_pickle=False) as arrays:
                 return list(arrays.files)
-        return list(_open_csv(stream, None, BadRows()).schema.names)
+        with _open_csv(stream, None, BadRows()) as reader:  # which reads ahead in a thread until it is closed
+            return list(reader.schema.names)
 
 
 def check_columns(file: Path, wanted: Sequence[str]) -> None:
@@ -141,8 +142,8 @@ def _read_parquet(file: Path, columns: Sequence[str], rows: int) -> Iterator[Bat
 def _read_csv(file: Path, columns: Sequence[str], _: int) -> Iterator[Batch]:
     """All columns as words: what they mean, and which rows are wrong, is for the reader of the task to say."""
     size, first, bad = max(file.stat().st_size, 1), 1, BadRows()
-    with file.open("rb") as stream:
-        batches = iter(_open_csv(stream, columns, bad))
+    with file.open("rb") as stream, _open_csv(stream, columns, bad) as reader:
+        batches = iter(reader)
         while True:
             batch = bad.raise_interrupts(lambda: next(batches, None))
             if batch is None:
