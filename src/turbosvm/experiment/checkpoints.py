@@ -28,7 +28,7 @@ from turbosvm.files import cannot_write, sync_to_disk, temporary_files, write_at
 from turbosvm.record_lines import MOST_BYTES as MOST_LINE_BYTES
 from turbosvm.seals import sealed, unsealed
 from turbosvm.simulation import Standing
-from turbosvm.snapshot import pack_client, pack_run, refuse_misfits, unpack
+from turbosvm.snapshot import MisfitError, pack_client, pack_run, refuse_misfits, unpack
 from turbosvm.types import Weights
 
 KEPT = 2
@@ -147,7 +147,7 @@ class Checkpoints:
             begun: where the run stood before its first round, which says what its numbers are called and shaped like.
 
         Raises:
-            TurboSVMError: a checkpoint is another run's.
+            TurboSVMError: a checkpoint is another run's, or that of another model.
         """
         notes: list[str] = []
         ahead = 0
@@ -165,12 +165,13 @@ class Checkpoints:
                 clients = {client: self._load(entry) for client, entry in about.clients.items()}
                 standing = unpack(run, clients, begun)
                 refuse_misfits(standing, begun, about.round)
+            except MisfitError as error:  # it is what was written: the model that was handed over is another
+                raise AnotherRunError(f"The checkpoint '{path}' belongs to another run: {error}.") from error
             except _DAMAGES as error:
                 notes.append(f"The checkpoint '{path}' is damaged ({in_one_line(error)}); it is passed over.")
             else:
                 stamps = standing.memory.stamps
                 self._known = {client: (stamp, about.clients[client]) for client, stamp in stamps.items()}
-                self._round = standing.round
                 return Found(standing, [*_cut_off(recorded, ahead), *notes])
         return Found(None, [*_cut_off(recorded, ahead), *notes])
 
