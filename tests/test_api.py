@@ -103,6 +103,13 @@ def test_own_things_are_named_as_such_and_classes_are_not_models(tiny_data: Fede
         turbosvm.run(data="(own) blobs", **FAST)
     with pytest.raises(turbosvm.TurboSVMError, match="was handed over in Python"):
         turbosvm.run(data=tiny_data, model="(own) TinyNet", **FAST)
+    for wrong, sentence in (
+        ({"model": type(tiny_net())}, "the class TinyNet; hand over an object"),
+        ({"model": "small"}, "a str; hand over an nn.Module"),
+        ({"data": 5}, "a int; hand over a name, a path or FederatedData"),
+    ):
+        with pytest.raises(turbosvm.TurboSVMError, match=sentence):
+            turbosvm.resume("runs", **wrong)
     with pytest.raises(turbosvm.TurboSVMError, match="the class TinyNet; hand over an object"):
         turbosvm.run(data=tiny_data, model=TinyNet, **FAST)  # type: ignore[arg-type]
 

@@ -175,6 +175,9 @@ def resume(
         trust_code: modules that the run's model may come from where its folder names 'module:Class'; their code is run.
         on_record: called with each further round's record.
     """
+    _check_handed_over(data, model)
+    if model is not None and not isinstance(model, nn.Module):
+        raise TurboSVMError(f"The model is a {type(model).__name__}; hand over an nn.Module, or none if it has a name.")
     if isinstance(data, str | Path):
         named_before = read_config(Path(folder) / CONFIG).data
         data = build_data(named_before.model_copy(update={"name": str(data)}))
@@ -441,10 +444,7 @@ def _resolve(
 ) -> Config:
     """Put the config together; own data and models appear in it by their names."""
     names: dict[str, Any] = {"model": {}} if algorithm is None else {"algorithm": named(algorithm), "model": {}}
-    if isinstance(model, type):
-        raise TurboSVMError(f"The model is the class {model.__name__}; hand over an object, {model.__name__}().")
-    if data is not None and not isinstance(data, str | Path | FederatedData):
-        raise TurboSVMError(f"The data is a {type(data).__name__}; hand over a name, a path or FederatedData.")
+    _check_handed_over(data, model)
     if data is not None:
         names["data"] = {"name": f"{OWN}{data.name}" if isinstance(data, FederatedData) else str(data)}
     if model is not None:
@@ -456,6 +456,14 @@ def _resolve(
         refuse_another(merge_layers(given), algorithm, "The setting 'algorithm'")
     overrides = merge_layers([*given, names])
     return resolve_config(preset, Path(config) if config else None, overrides, as_published)
+
+
+def _check_handed_over(data: object, model: object) -> None:
+    """Refuse what is no data, and a class in the place of a model."""
+    if isinstance(model, type):
+        raise TurboSVMError(f"The model is the class {model.__name__}; hand over an object, {model.__name__}().")
+    if data is not None and not isinstance(data, str | Path | FederatedData):
+        raise TurboSVMError(f"The data is a {type(data).__name__}; hand over a name, a path or FederatedData.")
 
 
 def _plot(runs: Sequence[RunRecords], path: str | Path | None) -> Figure:

@@ -17,6 +17,10 @@ from turbosvm.types import ModelState, ServerState, Weights
 _SHARED = "shared."
 
 
+class MisfitError(ValueError):
+    """Numbers that were written as they are, but for another model or another algorithm."""
+
+
 def pack_run(standing: Standing) -> Weights:
     """Return every number that a run needs to go on, but for what clients keep, by names that tell what they are."""
     server = standing.server
@@ -72,7 +76,8 @@ def refuse_misfits(standing: Standing, begun: Standing, number: int) -> None:
     """Refuse numbers that cannot be those of a run that has `begun` so, after that round.
 
     Raises:
-        ValueError: names, shapes or types differ.
+        MisfitError: names, shapes or types differ.
+        ValueError: it stands after another round.
     """
     if standing.round != number or not 0 <= standing.failed_rounds <= number:
         raise ValueError(f"it is of round {standing.round}, with {standing.failed_rounds} that failed")
@@ -89,7 +94,7 @@ def refuse_misfits(standing: Standing, begun: Standing, number: int) -> None:
     for what, found, expected in pairs:
         old, new = _forms(found), _forms(expected)
         if other := [name for name in {**new, **old} if old.get(name) != new.get(name)]:
-            raise ValueError(
+            raise MisfitError(
                 f"of {what}, '{other[0]}' is {new.get(other[0], 'gone')}, it was {old.get(other[0], 'not there')}"
             )
 

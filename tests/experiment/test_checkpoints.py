@@ -414,6 +414,31 @@ def test_other_data_than_before_is_refused(tiny_data: FederatedData, tmp_path: P
         reopen_run(folder, tiny_data, tiny_net())
 
 
+def test_another_model_than_before_is_refused(tiny_data: FederatedData, tmp_path: Path) -> None:
+    """And not taken for damage, after which all rounds would be done again with it."""
+    folder = halved(tiny_data, tmp_path)
+    before = (folder / "records.jsonl").read_bytes()
+    with pytest.raises(
+        TurboSVMError, match=r"is of another model or algorithm than is there now: of parameters, 'head.bias' is gone"
+    ):
+        reopen_run(folder, tiny_data, tiny_net(bias=False))
+    assert (folder / "records.jsonl").read_bytes() == before
+    assert finish(folder, tiny_data).notes == []
+
+
+def test_what_was_not_removed_before_the_end_is_removed_after_it(
+    tiny_data: FederatedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:  # killed before the last checkpoints are tidied
+        patch.setattr(Checkpoints, "_tidy", lambda *_: None)
+        folder = run_experiment(config(), tiny_data, tiny_net(), tmp_path).folder
+    assert folder
+    (folder / "ended.json").unlink()
+    assert len(list((folder / "checkpoints").glob("round-*.json"))) == 6
+    finish(folder, tiny_data)
+    assert len(list((folder / "checkpoints").glob("round-*.json"))) == 2
+
+
 def test_another_config_than_before_is_refused(tiny_data: FederatedData, tmp_path: Path) -> None:
     folder = halved(tiny_data, tmp_path)
     text = (folder / "config.yaml").read_text()

@@ -429,7 +429,7 @@ def test_a_model_that_is_not_the_runs_is_told_of(
     (run / "model.safetensors").write_bytes(content)
     ending = unsealed((run / "ended.json").read_bytes())
     (run / "ended.json").write_text(sealed({**ending, "model": sha256(content).hexdigest()}))
-    with pytest.raises(TurboSVMError, match=r"model\.safetensors' does not hold the run's model"):
+    with pytest.raises(TurboSVMError, match=r"model\.safetensors' does not fit the model TinyNet"):
         package.resume(run, data=tiny_data, model=tiny_net())
 
 

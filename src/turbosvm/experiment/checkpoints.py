@@ -28,7 +28,7 @@ from turbosvm.files import cannot_write, sync_to_disk, temporary_files, write_at
 from turbosvm.record_lines import MOST_BYTES as MOST_LINE_BYTES
 from turbosvm.seals import sealed, unsealed
 from turbosvm.simulation import Standing
-from turbosvm.snapshot import pack_client, pack_run, refuse_misfits, unpack
+from turbosvm.snapshot import MisfitError, pack_client, pack_run, refuse_misfits, unpack
 from turbosvm.types import Weights
 
 KEPT = 2
@@ -164,13 +164,17 @@ class Checkpoints:
                 run = self._load(about.run)
                 clients = {client: self._load(entry) for client, entry in about.clients.items()}
                 standing = unpack(run, clients, begun)
+                refuse_misfits(standing, begun, about.round)
+            except MisfitError as error:  # it is what was written: to begin again would throw it away
+                raise AnotherRunError(
+                    f"The checkpoint '{path}' is of another model or algorithm than is there now: {error}. "
+                    "Put the old code back, or begin a new run."
+                ) from error
             except _DAMAGES as error:
                 notes.append(f"The checkpoint '{path}' is damaged ({in_one_line(error)}); it is passed over.")
             else:
-                _refuse_misfits(path, standing, begun, about.round)
                 stamps = standing.memory.stamps
                 self._known = {client: (stamp, about.clients[client]) for client, stamp in stamps.items()}
-                self._round = standing.round
                 return Found(standing, [*_cut_off(recorded, ahead), *notes])
         return Found(None, [*_cut_off(recorded, ahead), *notes])
 
@@ -233,17 +237,6 @@ def _remove_all_but(needed: Collection[str], folder: Path) -> None:
 
 class AnotherRunError(TurboSVMError):
     """A checkpoint is not of the run in whose folder it lies."""
-
-
-def _refuse_misfits(path: Path, standing: Standing, begun: Standing, number: int) -> None:
-    """Refuse numbers that are what was written, but do not fit: to begin again would throw them away."""
-    try:
-        refuse_misfits(standing, begun, number)
-    except ValueError as error:
-        raise AnotherRunError(
-            f"The checkpoint '{path}' is of another model or algorithm than is there now: {error}. "
-            "Put the old code back, or begin a new run."
-        ) from error
 
 
 def _cut_off(recorded: int, ahead: int) -> list[str]:

@@ -16,7 +16,7 @@ from torch import nn
 from turbosvm.algorithms.catalogue import find_algorithm
 from turbosvm.bounded import read_bounded
 from turbosvm.data.federated import FederatedData
-from turbosvm.errors import TurboSVMError, in_one_line
+from turbosvm.errors import TurboSVMError
 from turbosvm.experiment.build import build_plan
 from turbosvm.experiment.checkpoints import MOST_BYTES, Checkpoints
 from turbosvm.experiment.config import Config
@@ -197,11 +197,11 @@ def read_model(path: Path, digest: str) -> Weights:
 
 
 def _load_model(module: nn.Module, path: Path, digest: str) -> None:
-    """Load the model that a run has ended with; seals are no secret, so that it may be anything."""
+    """Load the model that a run has ended with, if the one that was handed over, or its code, is not another by now."""
     try:
         module.load_state_dict(read_model(path, digest))
     except (SafetensorError, RuntimeError) as error:
-        raise TurboSVMError(f"'{path}' does not hold the run's model: {in_one_line(error)}.") from error
+        raise TurboSVMError(f"'{path}' does not fit the model {type(module).__name__} as it is now.") from error
 
 
 def _save(
