@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import turbosvm
-from tests.conftest import tiny_net
+from tests.conftest import Note, tiny_net
 from tests.experiment import killed
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError
@@ -502,8 +502,9 @@ def start(processes: Any, folder: Path, *arguments: Any) -> BaseProcess:
 
 @pytest.mark.timeout(300)
 def test_killed_at_any_moment_a_run_ends_with_the_same_weights(
-    processes: Any, uninterrupted: dict[str, Path], tmp_path: Path
+    processes: Any, uninterrupted: dict[str, Path], tmp_path: Path, record_property: Note
 ) -> None:
+    record_property("tried", KILLS)
     draw, names = random.Random(0), ["scaffold", "turbosvm"]
     folders = [killed.plan(tmp_path, names[0])]
     deaths: list[int] = []
@@ -532,7 +533,7 @@ def test_killed_at_any_moment_a_run_ends_with_the_same_weights(
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 @pytest.mark.timeout(300)
 def test_killed_in_the_middle_of_a_write(
-    call: str, processes: Any, uninterrupted: dict[str, Path], tmp_path: Path
+    call: str, processes: Any, uninterrupted: dict[str, Path], tmp_path: Path, record_property: Note
 ) -> None:
     folder = killed.plan(tmp_path, "scaffold")
     left_behind, deaths = 0, 0
@@ -543,6 +544,7 @@ def test_killed_in_the_middle_of_a_write(
         left_behind += bool(
             list((folder / "checkpoints").glob(".round*")) + list((folder / "checkpoints").glob(".client*"))
         )
+    record_property("tried", deaths)
     assert deaths >= 8
     assert left_behind >= 3  # it was in the middle of a checkpoint's file
     start(processes, folder).join()
