@@ -370,3 +370,12 @@ def test_a_damaged_model_of_a_run_that_was_done_is_made_again(
     assert turbosvm("sweep", "mine.yaml") == 0
     assert "model.safetensors' is damaged: it is not what was written." in capsys.readouterr().out
     assert model.read_bytes() == whole
+
+
+def test_a_folder_that_holds_another_run_than_its_name_says_is_refused(tmp_path: Path) -> None:
+    first, second, *_ = planned(sweep(), tmp_path / "out")
+    assert do(first).failed is None
+    shutil.rmtree(second.path)
+    shutil.copytree(first.path, second.path)
+    with pytest.raises(TurboSVMError, match=r"holds another run than its name says \(seed is 1, it was 0\)"):
+        planned(sweep(), tmp_path / "out")

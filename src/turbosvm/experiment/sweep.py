@@ -14,6 +14,7 @@ from typing import NamedTuple
 from turbosvm.cores import usable_cores
 from turbosvm.data.federated import FederatedData
 from turbosvm.errors import TurboSVMError, in_one_line
+from turbosvm.experiment.about import read_about
 from turbosvm.experiment.build import Progress, build_data, split_for
 from turbosvm.experiment.checkpoints import forget
 from turbosvm.experiment.config import Config, DataConfig
@@ -36,7 +37,7 @@ from turbosvm.experiment.resolve import read_config
 from turbosvm.experiment.runner import OnRecord, run_on
 from turbosvm.files import write_atomically
 from turbosvm.models.registry import modules_of
-from turbosvm.run_files import CHECKPOINTS, CONFIG, ERROR, RECORDS
+from turbosvm.run_files import CHECKPOINTS, CONFIG, ENVIRONMENT, ERROR, RECORDS
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,25 @@ def plan_sweep(sweep: Sweep, root: Path, on_progress: Progress | None = None) ->
             enough.add(asked)
         key = key_of(config, data)
         path = root / f"{name_of(config)}-{key}"
-        planned.setdefault(path, Planned(path, config))
+        if path not in planned:
+            _refuse_another(path, config, data)
+            planned[path] = Planned(path, config)
     return list(planned.values())
+
+
+def _refuse_another(path: Path, config: Config, data: FederatedData) -> None:
+    """Refuse a folder that holds another run than its name says; a broken one is told of when it is gone on with."""
+    if not (path / ENVIRONMENT).exists():
+        return
+    try:
+        own, about = read_config(path / CONFIG), read_about(path)
+    except TurboSVMError:
+        return
+    what = config.difference(own.identity) if own.digest != config.digest else None
+    if what is None and about.data.get("digest") != data.digest:
+        what = f"the digest of its data is {about.data.get('digest')}, not {data.digest}"
+    if what:
+        raise TurboSVMError(f"'{path}' holds another run than its name says ({what}); move it away.")
 
 
 def make_ready(planned: Sequence[Planned]) -> list[Path]:
