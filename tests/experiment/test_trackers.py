@@ -159,7 +159,7 @@ def test_names_are_checked_with_the_config() -> None:
         TurboSVMError, match=r"Unknown tracker 'tensorbord'; allowed: mlflow, tensorboard, wandb. Did you mean 'tensorb"
     ):
         resolve_config(overrides={"trackers": ["mlflow", "tensorbord"]})
-    with pytest.raises(TurboSVMError, match="Unknown tracker '3'; allowed: mlflow, tensorboard, wandb"):
+    with pytest.raises(TurboSVMError, match="Config key 'trackers' is 3; it must be a valid list"):
         resolve_config(overrides={"trackers": 3})
 
 
