@@ -271,6 +271,24 @@ def test_the_person_is_told_what_would_be_called_and_with_what(
     assert called in capsys.readouterr().out
 
 
+def test_a_no_is_not_shown_as_done(
+    own_code: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ("--data", "blobs", "--model", "strange_models:Net", "--rounds", "2", "--set", "clients_per_round=3")
+    assert turbosvm("compare", "fedavg", "fedavgm", *settings, "--out", "two") == 0
+    for model in Path("two").rglob("model.safetensors"):
+        model.unlink()
+    (root,) = Path("two").iterdir()
+    capsys.readouterr()
+    monkeypatch.setattr("rich.console.Console.is_terminal", True)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("typer.confirm", lambda _: False)
+    assert turbosvm("resume", str(root)) == 1
+    shown = capsys.readouterr().out
+    assert "is not gone on with" in shown
+    assert "done before" not in shown
+
+
 def test_a_name_cannot_steer_the_terminal_in_the_question(own_code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     set_in(own_code, "model.name", "strange\u202emodels:Net", agreed=True)
     Path("strange\u202emodels.py").touch()

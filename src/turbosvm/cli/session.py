@@ -238,8 +238,10 @@ def _go_through(
             worst = _put_up_with(error, max(among, len(runs)), console)
     with RoundsDisplay({labels[path]: config.rounds for path, config in runs.items()}, console) as display:
         for path, label in labels.items():
-            if path in finished or path not in allowed:
+            if path in finished:
                 display.pass_over(label)
+                continue
+            if path not in allowed:  # which has been said
                 continue
             try:
                 prepared = reopen_run(path, data_for(runs[path]), trusted=allowed[path])

@@ -129,7 +129,7 @@ def run_on(prepared: Prepared, on_record: OnRecord | None = None) -> Outcome:
             name, data = path.name if path else name_of(config), federation.data.name
             tracking.begin(TrackedRun(name, data, config.model_dump(), path, len(records)))
             rounds = simulate(federation, prepared.algorithm, build_plan(config), standing)
-            while not ended:
+            while True:
                 try:
                     finished = next(rounds, None)
                 except TurboSVMError as error:

@@ -125,15 +125,23 @@ def test_headers_are_not_read_into_memory(tmp_path: Path) -> None:
     assert "a header of it has 67,108,864 bytes" in refusal(file, allow_large=True)
 
 
-@pytest.mark.parametrize("kind", [tarfile.DIRTYPE, tarfile.CHRTYPE, b"Z"])
-def test_what_is_passed_over_counts_too(kind: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        (b"Z", "--allow-large"),
+        # Folders and devices have no content: what stands in its place is taken for the archive's end, and not read.
+        (tarfile.DIRTYPE, "does not hold femnist"),
+        (tarfile.CHRTYPE, "does not hold femnist"),
+    ],
+)
+def test_what_is_passed_over_counts_too(kind: bytes, why: str, tmp_path: Path) -> None:
     file = tmp_path / "a.tar.gz"
     with tarfile.open(file, "w:gz") as archive:
         for number in range(2):
             member = tarfile.TarInfo(f"{number}")
             member.size, member.type = 2**26 + 1, kind
             archive.addfile(member, io.BufferedReader(Zeros(member.size)))
-    refusal(file)
+    assert why in refusal(file)
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar"])
@@ -158,7 +166,7 @@ def test_a_member_that_says_it_is_small_brings_nothing_more(tmp_path: Path) -> N
     place = content.rindex(b"PK\x01\x02")
     content[place + 24 : place + 28] = struct.pack("<I", 100)
     file.write_bytes(content)
-    refusal(file)
+    assert "Bad CRC-32" in refusal(file)  # after the bytes that it says it has
 
 
 def test_arrays_that_grow_without_measure_are_refused(tmp_path: Path) -> None:
